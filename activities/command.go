@@ -1,0 +1,139 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/mcp-sandbox/mcp-sandbox/guest"
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+)
+
+func (h *Host) runCommand(ctx context.Context, t Task[session.RunCommandIn]) (session.RunCommandOut, error) {
+	req := guest.RunRequest{
+		CallID: t.CallID, ArgsDigest: t.Digest,
+		Command: t.In.Command, Cwd: t.In.Cwd, Env: maps.Clone(t.Env),
+		KeepStdin: t.In.Background() && t.In.Stdin == nil,
+		TimeoutMS: int64(t.In.Timeout()) * 1000, WaitMS: int64(t.In.Wait()) * 1000,
+		MaxOutput: t.In.MaxOutputBytes,
+	}
+	if req.Env == nil {
+		req.Env = map[string]string{}
+	}
+	maps.Copy(req.Env, t.In.Env)
+	if t.In.Stdin != nil {
+		req.Stdin = []byte(*t.In.Stdin)
+	}
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.RunCommandOut, error) {
+		c, err := g.Run(ctx, req)
+		return commandOut(c, t.MemoryMB), err
+	})
+}
+
+// commandOut shapes a command for the agent.
+func commandOut(c guest.Command, memoryMB int) session.RunCommandOut {
+	out := session.RunCommandOut{
+		CommandID: c.CallID, Status: string(c.Status), ExitCode: c.ExitCode, Signal: c.Signal,
+		OOMKilled: c.OOMKilled, OutputHeld: c.OutputHeld,
+		StdoutBytes: c.Stdout.Total, StderrBytes: c.Stderr.Total,
+		Truncated:  c.Stdout.Cut() || c.Stderr.Cut(),
+		DurationMS: max(0, c.EndedUnixMS-c.StartedUnixMS),
+		Note:       strings.Join(notes(c, memoryMB), " "),
+	}
+	out.Stdout, out.Stderr, out.Encoding = shapeStreams(c.Stdout, c.Stderr)
+	return out
+}
+
+// notes says in words what an agent should know of how a command went.
+func notes(c guest.Command, memoryMB int) []string {
+	var n []string
+	if c.StartError != "" {
+		n = append(n, "The command could not be started: "+c.StartError+".")
+	}
+	if c.OOMKilled {
+		n = append(n, fmt.Sprintf("The sandbox's memory limit of %d MiB was reached and a process was killed.", memoryMB))
+	}
+	if c.OutputHeld {
+		n = append(n, "A background process of the command lives on and still holds its output; stop_command ends it.")
+	}
+	if c.Status == guest.StatusLost {
+		n = append(n, "The sandbox stopped while the command ran; how far it came cannot be known.")
+	}
+	for name, s := range map[string]guest.Stream{"stdout": c.Stdout, "stderr": c.Stderr} {
+		if s.Logged < s.Total {
+			n = append(n, fmt.Sprintf("Only the first %d of %d bytes of %s are kept.", s.Logged, s.Total, name))
+		}
+	}
+	return n
+}
+
+func (h *Host) readOutput(ctx context.Context, t Task[session.ReadOutputIn]) (session.ReadOutputOut, error) {
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.ReadOutputOut, error) {
+		c, err := g.Output(ctx, guest.OutputRequest{
+			CallID: t.In.CommandID, Stream: guest.StreamName(t.In.Stream), Offset: t.In.Offset,
+			MaxBytes: t.In.MaxBytes, WaitMS: int64(t.In.WaitSeconds) * 1000,
+		})
+		if err != nil {
+			return session.ReadOutputOut{}, err
+		}
+		out := session.ReadOutputOut{
+			CommandID: t.In.CommandID, Status: string(c.Command.Status), ExitCode: c.Command.ExitCode,
+			Offset: c.Offset, Note: strings.Join(notes(c.Command, t.MemoryMB), " "),
+		}
+		var used int
+		out.Data, out.Encoding, used = shapeChunk(c.Data, t.In.Encoding, c.EOF)
+		out.NextOffset = c.Offset + int64(used)
+		out.EOF = c.EOF && used == len(c.Data)
+		return out, nil
+	})
+}
+
+func (h *Host) sendInput(ctx context.Context, t Task[session.SendInputIn]) (session.SendInputOut, error) {
+	data, err := session.Decode("data", t.In.Data, t.In.Encoding)
+	if err != nil {
+		return session.SendInputOut{}, report(err)
+	}
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.SendInputOut, error) {
+		r, err := g.Input(ctx, guest.InputRequest{
+			CallID: t.CallID, CommandID: t.In.CommandID, Data: data, Close: t.In.Close, ArgsDigest: t.Digest,
+		})
+		return session.SendInputOut{CommandID: t.In.CommandID, BytesWritten: r.Written}, err
+	})
+}
+
+func (h *Host) stopCommand(ctx context.Context, t Task[session.StopCommandIn]) (session.StopCommandOut, error) {
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.StopCommandOut, error) {
+		c, err := g.Stop(ctx, guest.StopRequest{
+			CallID: t.CallID, CommandID: t.In.CommandID, Signal: t.In.Signal, ArgsDigest: t.Digest,
+		})
+		return session.StopCommandOut{
+			CommandID: t.In.CommandID, Status: string(c.Status), ExitCode: c.ExitCode, Signal: c.Signal,
+		}, err
+	})
+}
+
+// interrupt ends what a call began, or makes sure that it never begins. It is
+// not the sandbox's caller that asks but the session, so an unknown command is
+// no error.
+func (h *Host) interrupt(ctx context.Context, t Task[None]) (None, error) {
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (None, error) {
+		r, err := g.Refuse(ctx, guest.RefuseRequest{CallID: t.CallID})
+		if err != nil || r.Refused {
+			return None{}, err
+		}
+		_, err = g.Stop(ctx, guest.StopRequest{CallID: "interrupt-" + t.CallID, CommandID: t.CallID})
+		if code := guest.CodeOf(err); code == guest.CodeNotFound || code == guest.CodeInvalid {
+			err = nil // the call was no run_command
+		}
+		return None{}, err
+	})
+}
+
+// refuseCall makes sure that a call which could not be delivered never takes
+// effect. The answer tells whether that holds; if not, the call had begun.
+func (h *Host) refuseCall(ctx context.Context, t Task[None]) (guest.RefuseResult, error) {
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (guest.RefuseResult, error) {
+		return g.Refuse(ctx, guest.RefuseRequest{CallID: t.CallID})
+	})
+}

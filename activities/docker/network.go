@@ -1,0 +1,62 @@
+package docker
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+)
+
+// bridge gives the name of the network for sandboxes that may reach others:
+// one bridge per installation, on which containers cannot reach each other. It
+// is made when first needed. An engine has address space for some 30 bridges, so
+// a session does not get its own.
+func (b *Backend) bridge(ctx context.Context) (string, error) {
+	if id, err := b.findBridge(ctx); err != nil || id != "" {
+		return id, err
+	}
+	_, err := b.api.NetworkCreate(ctx, b.bridgeName(), network.CreateOptions{
+		Driver: "bridge",
+		Labels: b.labels(kindNetwork, nil),
+		Options: map[string]string{
+			"com.docker.network.bridge.enable_icc": "false",
+			// One name on the host, which a firewall rule can use.
+			"com.docker.network.bridge.name": b.interfaceName(),
+		},
+	})
+	// Whether or not somebody else was faster, the oldest one is it.
+	id, findErr := b.findBridge(ctx)
+	if findErr != nil || id != "" {
+		return id, findErr
+	}
+	return "", engineErr("create network", err)
+}
+
+func (b *Backend) bridgeName() string { return "mcp-sandbox-" + b.opts.InstallationID }
+
+// interfaceName has at most the kernel's 15 bytes.
+func (b *Backend) interfaceName() string { return "mcpsb-" + digest(9, b.opts.InstallationID) }
+
+// findBridge gives the ID of the installation's bridge, or "".
+func (b *Backend) findBridge(ctx context.Context) (string, error) {
+	found, err := b.api.NetworkList(ctx, network.ListOptions{Filters: b.ours(session.LabelKind, kindNetwork)})
+	if err != nil {
+		return "", engineErr("list networks", err)
+	}
+	found = slices.DeleteFunc(found, func(n network.Summary) bool {
+		return n.Name != b.bridgeName() || n.Options["com.docker.network.bridge.enable_icc"] != "false"
+	})
+	if len(found) == 0 {
+		return "", nil
+	}
+	oldest := slices.MinFunc(found, func(x, y network.Summary) int {
+		if c := x.Created.Compare(y.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return oldest.ID, nil
+}

@@ -1,0 +1,142 @@
+package docker_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/activities"
+	"github.com/mcp-sandbox/mcp-sandbox/activities/docker"
+	"github.com/mcp-sandbox/mcp-sandbox/guest"
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+)
+
+func TestCommandsHaveNoPrivileges(t *testing.T) { // F2
+	l := newLab(t)
+	box, api := create(t, l.Backend, spec())
+	status := sh(t, api, "cat /proc/self/status")
+	for _, line := range []string{
+		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000",
+		"NoNewPrivs:\t1", "Seccomp:\t2", "Uid:\t1000\t1000\t1000\t1000", "Gid:\t1000\t1000\t1000\t1000",
+	} {
+		require.Contains(t, status, line+"\n")
+	}
+	for _, command := range []string{
+		"mount -t tmpfs none /mnt", "unshare -m true", "chroot / true", "touch /file", "touch /etc/file", "ls /.sandbox",
+		"ls -l /var/run/docker.sock /run/docker.sock", "cat /proc/1/environ", "ls /proc/1/fd", "kill -0 1", "mknod /tmp/sda b 8 0",
+		"dmesg", "hostname other", "cp /bin/busybox /tmp/su && chmod u+s /tmp/su && chown 0 /tmp/su",
+	} {
+		fails(t, api, command)
+	}
+	info, err := l.api.ContainerInspect(t.Context(), box.Ref.ContainerID)
+	require.NoError(t, err)
+	require.Empty(t, info.HostConfig.Binds)
+	require.False(t, info.HostConfig.Privileged)
+	require.Empty(t, info.HostConfig.Devices)
+	require.Equal(t, []string{"no-new-privileges"}, info.HostConfig.SecurityOpt)
+	require.EqualValues(t, "none", info.HostConfig.LogConfig.Type)
+	require.Equal(t, info.HostConfig.Memory, info.HostConfig.MemorySwap)
+	require.Len(t, info.Mounts, 1)
+	require.Equal(t, "/.sandbox/state", info.Mounts[0].Destination)
+}
+
+func TestNetworkNone(t *testing.T) { // F1
+	l := newLab(t)
+	_, api := create(t, l.Backend, spec())
+	require.Equal(t, "lo\n", sh(t, api, "ls /sys/class/net"))
+	for _, command := range []string{
+		"nslookup example.com 8.8.8.8", "wget -T 2 -O - http://1.1.1.1", "wget -T 2 -O - http://169.254.169.254",
+		"ping -c 1 -W 1 172.17.0.1", "echo x | nc -u -w 1 8.8.8.8 53 | grep .",
+	} {
+		fails(t, api, command)
+	}
+}
+
+func TestNetworkFull(t *testing.T) { // F4
+	l := newLab(t)
+	full := func(s *activities.SandboxSpec) { s.Network = session.NetworkFull }
+	_, one := create(t, l.Backend, spec(full))
+	second := spec(full)
+	_, two := create(t, l.Backend, second)
+	address := strings.TrimSpace(sh(t, one, "ip -4 addr show eth0 | awk '/inet/ {sub(\"/.*\", \"\", $2); print $2}'"))
+	require.NotEmpty(t, address)
+	_, err := one.Run(t.Context(), guest.RunRequest{CallID: "listen", Command: "nc -l -p 7777", KeepStdin: true, MaxOutput: 100})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(sh(t, one, "netstat -ltn"), ":7777") }, 5*time.Second, 20*time.Millisecond)
+	fails(t, two, "nc -w 2 "+address+" 7777 < /dev/null")
+
+	require.NoError(t, l.RemoveSession(t.Context(), second.SessionID))
+	_, three := create(t, l.Backend, spec(full))
+	require.Contains(t, sh(t, three, "ls /sys/class/net"), "eth0", "the bridge is shared, and stays")
+}
+
+func TestForkBomb(t *testing.T) { // A12
+	for name, command := range map[string]string{
+		"bomb": "b() { b | b & }; b; sleep 1000",
+		"full": "while true; do (sleep 1000 &); done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			box, api := create(t, l.Backend, spec())
+			_, err := api.Run(t.Context(), guest.RunRequest{CallID: "bomb", Command: command, MaxOutput: 100})
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				usage, err := api.Usage(t.Context())
+				return err == nil && usage.PIDs >= usage.PIDsLimit-3
+			}, 20*time.Second, 20*time.Millisecond)
+
+			// A process that has no stream yet gets one.
+			fresh, err := l.reopen(t).Guest(t.Context(), box.Ref)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				_, err := fresh.Usage(t.Context())
+				return err == nil
+			}, 30*time.Second, 20*time.Millisecond)
+
+			_, err = api.Stop(t.Context(), guest.StopRequest{CallID: "stop", CommandID: "bomb", GraceMS: 1})
+			require.NoError(t, err)
+			require.Equal(t, "works\n", sh(t, api, "echo works"))
+			require.Eventually(t, func() bool {
+				info, err := l.api.ContainerInspect(t.Context(), box.Ref.ContainerID)
+				return err == nil && *info.HostConfig.PidsLimit == docker.DefaultPidsLimit
+			}, 10*time.Second, 20*time.Millisecond, "the limit is as it was")
+		})
+	}
+}
+
+func TestOutOfMemory(t *testing.T) { // B13
+	l := newLab(t)
+	_, api := create(t, l.Backend, spec(func(s *activities.SandboxSpec) { s.MemoryMB = 64 }))
+	c, err := api.Run(t.Context(), request("tail /dev/zero"))
+	require.NoError(t, err)
+	require.True(t, c.OOMKilled)
+	require.Equal(t, "KILL", c.Signal)
+	require.Equal(t, "lives\n", sh(t, api, "echo lives"))
+}
+
+func TestSnapshotHoldsNoSecrets(t *testing.T) { // F6
+	l := newLab(t)
+	box, api := create(t, l.Backend, spec())
+	const secret = "hunter2-in-env"
+	run := request("test -n \"$SECRET\"")
+	run.Env = map[string]string{"SECRET": secret}
+	c, err := api.Run(t.Context(), run)
+	require.NoError(t, err)
+	require.Zero(t, *c.ExitCode)
+	taken := snapshot(t, l.Backend, box.Ref)
+
+	found, err := l.api.ImageInspect(t.Context(), taken.ImageID)
+	require.NoError(t, err)
+	history, err := l.api.ImageHistory(t.Context(), taken.ImageID)
+	require.NoError(t, err)
+	text, err := json.Marshal([]any{found.Config, history})
+	require.NoError(t, err)
+	require.NotContains(t, string(text), secret)
+	require.Empty(t, found.Config.Cmd, "it names the session")
+
+	_, forked := create(t, l.Backend, spec(func(s *activities.SandboxSpec) { s.SnapshotID = taken.SnapshotID }))
+	require.Empty(t, sh(t, forked, "grep -rl "+secret+" /etc /home /tmp /root 2>/dev/null || true"))
+}

@@ -1,0 +1,62 @@
+package activities
+
+import "github.com/mcp-sandbox/mcp-sandbox/session"
+
+// Names of the activities on the shared queue.
+const (
+	PlaceSession     = "PlaceSession"
+	DescribeSnapshot = "DescribeSnapshot"
+)
+
+// Names of the activities on a host's queue.
+const (
+	CreateSandbox  = "CreateSandbox"
+	ReviveSandbox  = "ReviveSandbox"
+	RemoveSession  = "RemoveSession"
+	DescribeUsage  = "DescribeUsage"
+	RefuseCall     = "RefuseCall"
+	Interrupt      = "InterruptCommand"
+	RunCommand     = "RunCommand"
+	ReadOutput     = "ReadOutput"
+	SendInput      = "SendInput"
+	StopCommand    = "StopCommand"
+	ReadFile       = "ReadFile"
+	WriteFile      = "WriteFile"
+	EditFile       = "EditFile"
+	TakeSnapshot   = "TakeSnapshot"
+	CheckSnapshot  = "CheckSnapshot"
+	RemoveSnapshot = "RemoveSnapshot"
+)
+
+// Task is the argument of an activity that carries a call to a sandbox's guest.
+type Task[In any] struct {
+	Ref    SandboxRef `json:"ref"`
+	CallID string     `json:"call_id"`
+	Digest string     `json:"digest"` // of operation and arguments (session.Digest)
+	In     In         `json:"in"`
+	// Env is the session's environment; RunCommand alone uses it.
+	Env map[string]string `json:"env,omitempty"`
+	// MemoryMB is the session's memory limit, for messages.
+	MemoryMB int `json:"memory_mb,omitempty"`
+}
+
+// None is the argument or result of an activity that has none.
+type None struct{}
+
+// Place is where a session goes.
+type Place struct {
+	HostID string `json:"host_id"`
+	Queue  string `json:"queue"`
+}
+
+// SnapshotQuery asks for a snapshot on behalf of an owner.
+type SnapshotQuery struct {
+	Owner      string `json:"owner"`
+	SnapshotID string `json:"snapshot_id"`
+}
+
+// UsageReport answers DescribeUsage.
+type UsageReport struct {
+	Usage    session.Usage            `json:"usage"`
+	Commands []session.RunningCommand `json:"commands"`
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/mcp-sandbox/mcp-sandbox/activities"
+	"github.com/mcp-sandbox/mcp-sandbox/activities/docker"
+	"github.com/mcp-sandbox/mcp-sandbox/guest/embedded"
+	defaultimage "github.com/mcp-sandbox/mcp-sandbox/images/default"
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+	"github.com/mcp-sandbox/mcp-sandbox/workflows"
+)
+
+// How soon other workers take over from one that was killed (FACTS in
+// docs/adr/002): Temporal's defaults are 5 s and 10 s.
+const (
+	stickyTimeout = time.Second
+	stopTimeout   = 2 * time.Second
+)
+
+// hostConfig are the flags of a worker and its engine.
+type hostConfig struct {
+	defaultImage string
+	pidsLimit    int64
+	runtime      string
+	eventsPerRun int
+	callBound    time.Duration
+	retention    time.Duration
+}
+
+func (h *hostConfig) flags(f *pflag.FlagSet) {
+	f.StringVar(&h.defaultImage, "default-image", defaultimage.Ref, "image of sessions that ask for none")
+	f.Int64Var(&h.pidsLimit, "pids-limit", docker.DefaultPidsLimit, "processes and threads of one sandbox")
+	f.StringVar(&h.runtime, "runtime", "", "OCI runtime of the engine for sandboxes, such as runsc")
+	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
+	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
+	f.IntVar(&h.eventsPerRun, "events-per-run", 0, "history events after which a session continues as new (0: Temporal's suggestion)")
+	_ = f.MarkHidden("events-per-run")
+	_ = f.MarkHidden("call-bound")
+}
+
+// hostWorker runs sessions on one engine: a worker on the shared queue for
+// workflows and placement, one on the host's queue for the verbs.
+type hostWorker struct {
+	backend      *docker.Backend
+	shared, host worker.Worker
+}
+
+// startHostWorker connects to the engine and starts both workers.
+func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, hostID string, sessions *session.Client,
+	getenv func(string) string, log *slog.Logger,
+) (*hostWorker, error) {
+	backend, err := openBackend(ctx, cfg, conn.installation, hostID, getenv, log)
+	if err != nil {
+		return nil, err
+	}
+	w := &hostWorker{backend: backend}
+	w.shared = worker.New(conn.Client, session.TaskQueue, worker.Options{
+		StickyScheduleToStartTimeout: stickyTimeout, WorkerStopTimeout: stopTimeout,
+		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 4,
+		DisableEagerActivities: true, // placement asks for room, whoever scheduled it
+	})
+	workflows.Register(w.shared, workflows.Options{
+		CallBound: cfg.callBound, SnapshotRetention: cfg.retention, EventsPerRun: cfg.eventsPerRun,
+	})
+	activities.NewPlacement(backend.HostID(), sessions).Register(w.shared)
+	w.host = worker.New(conn.Client, activities.HostQueue(backend.HostID()), worker.Options{
+		DisableWorkflowWorker: true, WorkerStopTimeout: stopTimeout,
+		MaxConcurrentActivityTaskPollers: 8, MaxConcurrentActivityExecutionSize: 2000,
+		MaxHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2, DefaultHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2,
+	})
+	activities.NewHost(backend, log).Register(w.host)
+	if err := w.start(); err != nil {
+		w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *hostWorker) start() error {
+	if err := w.host.Start(); err != nil {
+		return fmt.Errorf("start the worker of the host's queue: %w", err)
+	}
+	if err := w.shared.Start(); err != nil {
+		return fmt.Errorf("start the worker of the shared queue: %w", err)
+	}
+	return nil
+}
+
+// stop takes no new work, gives what is at work a moment and closes the engine's
+// connection. Sandboxes and their commands go on.
+func (w *hostWorker) stop() {
+	w.shared.Stop()
+	w.host.Stop()
+	_ = w.backend.Close()
+}
+
+func openBackend(ctx context.Context, cfg hostConfig, installation, hostID string, getenv func(string) string, log *slog.Logger) (*docker.Backend, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/"
+	}
+	host, err := docker.ResolveHost(getenv, home)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	backend, err := docker.New(ctx, docker.Options{
+		Host: host, InstallationID: installation, HostID: hostID, DefaultImage: cfg.defaultImage,
+		Guest: embedded.Binary, Logger: log, PidsLimit: cfg.pidsLimit, Runtime: cfg.runtime,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := backend.Check(ctx); err != nil {
+		_ = backend.Close()
+		return nil, err
+	}
+	return backend, nil
+}
+
+// newSessionClient makes the client of sessions over a connection.
+func newSessionClient(conn *temporalConn, secret []byte, log *slog.Logger) *session.Client {
+	return session.NewClient(session.ClientOptions{
+		Temporal: conn.Client, Secret: secret, UpdateSlots: conn.updateSlots, Logger: log,
+	})
+}
+
+// checkTemporal tells whether Temporal answers.
+func checkTemporal(ctx context.Context, c client.Client) error {
+	_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
+	return err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	defaultimage "github.com/mcp-sandbox/mcp-sandbox/images/default"
+)
+
+func newImage(p process) *cobra.Command {
+	c := &cobra.Command{Use: "image", Short: "Make images for sandboxes"}
+	var packages []string
+	var tag string
+	build := &cobra.Command{
+		Use:   "build",
+		Short: "Build the default image, with further Debian packages if asked",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := configure(c, p); err != nil {
+				return err
+			}
+			return buildImage(c.Context(), p, tag, packages)
+		},
+	}
+	build.Flags().StringSliceVar(&packages, "packages", nil, "Debian packages to add, such as nodejs,npm")
+	build.Flags().StringVar(&tag, "tag", defaultimage.Ref, "name of the image")
+	c.AddCommand(build)
+	return c
+}
+
+// buildImage runs the recipe that the binary carries.
+func buildImage(ctx context.Context, p process, tag string, packages []string) error {
+	dir, err := os.MkdirTemp("", "mcp-sandbox-image-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	script := filepath.Join(dir, "build.sh")
+	if err := os.WriteFile(script, defaultimage.Script, 0o600); err != nil {
+		return err
+	}
+	args := []string{script, "--tag", tag}
+	if len(packages) > 0 {
+		args = append(args, "--packages", strings.Join(packages, ","))
+	}
+	cmd := exec.CommandContext(ctx, "bash", args...) //nolint:gosec // our own script; it checks its arguments
+	cmd.Stdout, cmd.Stderr = p.stderr, p.stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build image %s: %w", tag, err)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+// usageError is a fault of the command line or the configuration.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func exitCode(err error) int {
+	if _, ok := errors.AsType[usageError](err); ok {
+		return 2
+	}
+	return 1
+}
+
+func newRoot(p process) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "mcp-sandbox",
+		Short:         "Durable sandboxes for LLM agents, over MCP",
+		Long:          "mcp-sandbox gives LLM agents a computer over the Model Context Protocol. Each session is a Temporal workflow that owns a Docker sandbox.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; %s --help lists the flags", err, c.CommandPath())
+	})
+	root.PersistentFlags().String("config", "", "file of settings (TOML, a key per flag); default <data-dir>/config.toml if it exists")
+	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error")
+	root.PersistentFlags().Bool("log-json", false, "log as JSON")
+	root.AddCommand(newServe(p), newWorker(p), newTemporal(p), newImage(p), newVersion(p))
+	for _, c := range root.Commands() {
+		if c.Args == nil && !c.HasSubCommands() {
+			c.Args = noArguments
+		}
+	}
+	return root
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument %q; %s --help shows its use", c.CommandPath(), args[0], c.CommandPath())
+	}
+	return nil
+}
+
+// newLogger makes the logger of a command: to stderr, as stdout may be MCP's.
+func newLogger(c *cobra.Command, p process) (*slog.Logger, error) {
+	text, err := c.Flags().GetString("log-level")
+	if err != nil {
+		return nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return nil, usagef("--log-level: %q is none of debug, info, warn, error", text)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if json, err := c.Flags().GetBool("log-json"); err != nil {
+		return nil, err
+	} else if json {
+		return slog.New(slog.NewJSONHandler(p.stderr, o)), nil
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, o)), nil
+}

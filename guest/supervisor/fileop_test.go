@@ -1,0 +1,81 @@
+package supervisor_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/guest"
+	"github.com/mcp-sandbox/mcp-sandbox/guest/supervisor"
+)
+
+func TestFiles(t *testing.T) {
+	s := start(t, options(t))
+	write := guest.WriteFileRequest{CallID: callID(), Path: "d/f", Content: []byte("one\ntwo\n")}
+	made, err := s.WriteFile(t.Context(), write)
+	require.NoError(t, err)
+	require.True(t, made.Created)
+	edit := guest.EditFileRequest{CallID: callID(), Path: "d/f", OldStr: "two", NewStr: "2"}
+	edited, err := s.EditFile(t.Context(), edit)
+	require.NoError(t, err)
+	again, err := s.EditFile(t.Context(), edit)
+	require.NoError(t, err, "recorded, not done again")
+	require.Equal(t, edited, again)
+	f, err := s.ReadFile(t.Context(), guest.ReadFileRequest{Path: "d/f", MaxBytes: 1000})
+	require.NoError(t, err)
+	require.Equal(t, "one\n2\n", string(f.Content))
+	_, err = s.ReadFile(t.Context(), guest.ReadFileRequest{Path: "none", MaxBytes: 1000})
+	require.Equal(t, guest.CodeNotFound, guest.CodeOf(err))
+	_, err = s.WriteFile(t.Context(), guest.WriteFileRequest{CallID: callID(), Path: "big", Content: make([]byte, guest.MaxInline+1)})
+	require.Equal(t, guest.CodeTooLarge, guest.CodeOf(err))
+	_, err = s.WriteFile(t.Context(), guest.WriteFileRequest{CallID: callID(), Path: "fits", Content: make([]byte, guest.MaxInline)})
+	require.NoError(t, err)
+}
+
+func TestFileOpWithoutAnswer(t *testing.T) {
+	opts := options(t)
+	opts.FileTimeout = 50 * time.Millisecond
+	opts.FileOp = []string{"/bin/sleep", mark()}
+	s := start(t, opts)
+	began := time.Now()
+	_, err := s.ReadFile(t.Context(), guest.ReadFileRequest{Path: "f", MaxBytes: 10})
+	require.Equal(t, guest.CodeExhausted, guest.CodeOf(err))
+	req := guest.WriteFileRequest{CallID: callID(), Path: "f", Content: make([]byte, guest.MaxInline)}
+	for range 2 {
+		_, err = s.WriteFile(t.Context(), req)
+		require.Equal(t, guest.CodeLost, guest.CodeOf(err), "it may have been written")
+	}
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.False(t, alive(opts.FileOp[1]))
+}
+
+// With a real identity switch, as in a sandbox.
+func TestIdentity(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become another user: run the tests as root, or see TestContainer in cmd/sandbox-guest")
+	}
+	opts := options(t)
+	opts.Home = "/tmp"
+	opts.Identity = &supervisor.Identity{UID: 1000, GID: 1000}
+	s := start(t, opts)
+	require.Equal(t, "1000 1000\n", sh(t, s, "echo $(id -u) $(id -g)"))
+	require.Equal(t, "2\n", sh(t, s, "set -- $(id -G); echo $#"), "its own group and the tag")
+	require.Empty(t, sh(t, s, "ls "+filepath.Dir(opts.State)+" 2>/dev/null; cat "+opts.State+"/journal 2>/dev/null"))
+	require.Equal(t, "500\n", sh(t, s, "cat /proc/self/oom_score_adj"))
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	require.NoError(t, err)
+	require.Equal(t, "0\n", string(own))
+
+	m := mark()
+	req := request("setsid sh -c 'trap \"\" TERM; sleep " + m + "' & sleep " + m)
+	req.TimeoutMS = 100
+	require.Equal(t, guest.StatusTimedOut, run(t, s, req).Status)
+	require.False(t, alive(m))
+	req = request("true")
+	req.Cwd = filepath.Dir(opts.State)
+	_, err = s.Run(t.Context(), req)
+	require.Equal(t, guest.CodePermission, guest.CodeOf(err))
+}

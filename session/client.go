@@ -1,0 +1,177 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// ClientOptions configure a Client.
+type ClientOptions struct {
+	// Temporal is the connection; the caller closes it.
+	Temporal client.Client
+	// Secret makes session IDs unguessable; the same in every server of an
+	// installation.
+	Secret []byte
+	// UpdateSlots is how many calls of one session wait in Temporal at once:
+	// 90 with the embedded server, 7 on a cluster with default limits (0 is 7).
+	UpdateSlots int
+	// QueuedCalls is how many further calls of one session wait for a slot
+	// before ResourceExhausted; 0 is 1000.
+	QueuedCalls int
+	// AnswerWithin bounds a call; then DeadlineExceeded. 0 is 55 s, below the
+	// 60 s after which many MCP clients give up.
+	AnswerWithin time.Duration
+	Logger       *slog.Logger
+}
+
+// Client carries calls to session workflows. Safe for concurrent use.
+type Client struct {
+	temporal     client.Client
+	secret       []byte
+	answerWithin time.Duration
+	slots        *slots
+	log          *slog.Logger
+}
+
+var _ Caller = (*Client)(nil)
+
+// NewClient makes a Client.
+func NewClient(o ClientOptions) *Client {
+	if o.UpdateSlots == 0 {
+		o.UpdateSlots = 7
+	}
+	if o.QueuedCalls == 0 {
+		o.QueuedCalls = 1000
+	}
+	if o.AnswerWithin == 0 {
+		o.AnswerWithin = 55 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Client{
+		temporal:     o.Temporal,
+		secret:       o.Secret,
+		answerWithin: o.AnswerWithin,
+		slots:        newSlots(o.UpdateSlots, o.QueuedCalls),
+		log:          o.Logger,
+	}
+}
+
+// Invoke implements Caller.
+func (c *Client) Invoke(ctx context.Context, operation string, call Call, in, out any) (Meta, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.answerWithin)
+	defer cancel()
+	meta, err := c.route(ctx, operation, call, in, out)
+	meta.CallID = call.CallID
+	if err == nil {
+		return meta, nil
+	}
+	e := c.explain(ctx, err)
+	if e.Code == Internal {
+		c.log.ErrorContext(ctx, "call ended with an internal error", "operation", operation,
+			KeySession, call.SessionID, KeyCall, call.CallID, "error", err)
+	}
+	return meta, e
+}
+
+// route sends an operation where it belongs: to the session's or the snapshot's
+// workflow, or to Temporal itself.
+func (c *Client) route(ctx context.Context, operation string, call Call, in, out any) (Meta, error) {
+	switch operation {
+	case StartSession.Name:
+		return c.startSession(ctx, call, *in.(*StartSessionIn), out.(*StartSessionOut))
+	case ListSessions.Name:
+		return Meta{}, c.listSessions(ctx, call.Owner, *in.(*ListSessionsIn), out.(*ListSessionsOut))
+	case GetSession.Name:
+		return c.getSession(ctx, call, out.(*GetSessionOut))
+	case EndSession.Name:
+		return c.endSession(ctx, call, out.(*EndSessionOut))
+	case ListSnapshots.Name:
+		return Meta{}, c.listSnapshots(ctx, call.Owner, *in.(*ListSnapshotsIn), out.(*ListSnapshotsOut))
+	case DeleteSnapshot.Name:
+		return c.deleteSnapshot(ctx, call, *in.(*DeleteSnapshotIn), out)
+	default:
+		if err := CheckSessionID(call.SessionID); err != nil {
+			return Meta{}, err
+		}
+		return c.update(ctx, target{WorkflowIDPrefix + call.SessionID, NoSession(call.SessionID)}, operation, call, in, out)
+	}
+}
+
+// Interrupt stops the command of a call whose caller gave it up. It returns
+// when the request is recorded, not when the command has ended.
+func (c *Client) Interrupt(ctx context.Context, call Call) error {
+	err := c.temporal.SignalWorkflow(ctx, WorkflowIDPrefix+call.SessionID, "", SignalInterrupt,
+		Interrupt{Owner: call.Owner, CallID: call.CallID})
+	if err != nil {
+		return c.explain(ctx, err)
+	}
+	return nil
+}
+
+// explain turns any error into the one the caller sees.
+func (c *Client) explain(ctx context.Context, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	var (
+		timeout     *client.WorkflowUpdateServiceTimeoutOrCanceledError
+		canceled    *temporal.CanceledError
+		unavailable *serviceerror.Unavailable
+	)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return Wrap(err, Cancelled, "the caller cancelled; what was started goes on, send the same call ID to learn more")
+	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded), isDeadline(err), ctx.Err() != nil:
+		return Wrap(err, DeadlineExceeded, "no answer yet; it may still come: send the same call again with the same call ID in _meta[%q]", MetaCallID)
+	case errors.As(err, &canceled):
+		return Wrap(err, FailedPrecondition, "the session has ended; use start_session to make one")
+	case errors.As(err, &unavailable):
+		return Wrap(err, DeadlineExceeded, "Temporal cannot be reached now; send the same call again with the same call ID in _meta[%q]", MetaCallID)
+	default:
+		return DecodeError(err)
+	}
+}
+
+func isDeadline(err error) bool {
+	var deadline *serviceerror.DeadlineExceeded
+	return errors.As(err, &deadline)
+}
+
+// closed tells whether an error says that the workflow does not exist or has
+// closed.
+func closed(err error) bool {
+	var notFound *serviceerror.NotFound
+	return errors.As(err, &notFound)
+}
+
+// describe asks a session's workflow for its state, also after its end.
+func (c *Client) describe(ctx context.Context, call Call) (Description, string, error) {
+	var d Description
+	workflowID := WorkflowIDPrefix + call.SessionID
+	resp, err := c.temporal.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
+		WorkflowID: workflowID, QueryType: QueryStatus, Args: []any{Asker{Owner: call.Owner}},
+		QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NONE,
+	})
+	if closed(err) {
+		return d, "", NoSession(call.SessionID)
+	}
+	if err != nil {
+		return d, "", err
+	}
+	if err := resp.QueryResult.Get(&d); err != nil {
+		return d, "", err
+	}
+	if !d.Found {
+		return d, "", NoSession(call.SessionID)
+	}
+	return d, d.Session.RunID, nil
+}

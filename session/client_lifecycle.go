@@ -1,0 +1,186 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// workflowTaskTimeout is how soon a workflow task of a killed worker goes to
+// another.
+const workflowTaskTimeout = 3 * time.Second
+
+// startSession starts the session's workflow, or finds the one that the same
+// call started before, and waits until it is ready or shows why not.
+func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn, out *StartSessionOut) (Meta, error) {
+	call.SessionID = MakeSessionID(c.secret, call.Owner, call.CallID)
+	workflowID := WorkflowIDPrefix + call.SessionID
+	meta := Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: workflowID}
+	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       workflowID,
+		TaskQueue:                TaskQueue,
+		WorkflowTaskTimeout:      workflowTaskTimeout,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		StaticSummary:            in.Name,
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
+			temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
+			temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
+			temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
+		),
+	}, WorkflowType, SessionInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
+	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return meta, err
+	}
+	if run != nil {
+		meta.RunID = run.GetRunID()
+	}
+	m, err := c.update(ctx, target{workflowID, NoSession(call.SessionID)}, StartSession.Name, call, in, out)
+	if CodeOf(err) != FailedPrecondition {
+		return m, err
+	}
+	// It has closed already: it could not start, or it has run and ended.
+	d, _, derr := c.describe(ctx, call)
+	if derr != nil || d.Failure == nil {
+		return m, err
+	}
+	return m, Errorf(d.Failure.Code, "%s", d.Failure.Message)
+}
+
+// getSession asks the workflow for the session's state, and the sandbox for its
+// use, which an ended session has not.
+func (c *Client) getSession(ctx context.Context, call Call, out *GetSessionOut) (Meta, error) {
+	meta := Meta{SessionID: call.SessionID, WorkflowID: WorkflowIDPrefix + call.SessionID}
+	if err := CheckSessionID(call.SessionID); err != nil {
+		return meta, err
+	}
+	d, runID, err := c.describe(ctx, call)
+	if err != nil {
+		return meta, err
+	}
+	*out, meta.RunID = d.Session, runID
+	if out.Status != StatusRunning {
+		return meta, nil
+	}
+	m, err := c.update(ctx, target{meta.WorkflowID, NoSession(call.SessionID)}, GetSession.Name, call, &GetSessionIn{}, out)
+	if CodeOf(err) == FailedPrecondition { // it ended in between
+		d, _, err = c.describe(ctx, call)
+		*out = d.Session
+	}
+	return m, err
+}
+
+// endSession signals the end and waits until the workflow has closed, which it
+// does when nothing of the sandbox is left.
+func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) (Meta, error) {
+	meta := Meta{SessionID: call.SessionID, WorkflowID: WorkflowIDPrefix + call.SessionID}
+	if err := CheckSessionID(call.SessionID); err != nil {
+		return meta, err
+	}
+	d, runID, err := c.describe(ctx, call)
+	if err != nil {
+		return meta, err
+	}
+	meta.RunID = runID
+	if d.Session.Status != StatusEnded {
+		err := c.temporal.SignalWorkflow(ctx, meta.WorkflowID, "", SignalEnd, End{Owner: call.Owner, Reason: "end_session was called"})
+		if err != nil && !closed(err) {
+			return meta, err
+		}
+		if err := c.temporal.GetWorkflow(ctx, meta.WorkflowID, "").Get(ctx, nil); err != nil {
+			return meta, err
+		}
+	}
+	*out = EndSessionOut{SessionID: call.SessionID, Status: StatusEnded}
+	return meta, nil
+}
+
+// listSessions asks visibility, which lags a moment behind.
+func (c *Client) listSessions(ctx context.Context, owner string, in ListSessionsIn, out *ListSessionsOut) error {
+	query := fmt.Sprintf("WorkflowType = '%s' AND %s = '%s'", WorkflowType, AttrOwner, quote(owner))
+	switch in.Status {
+	case "":
+		query += " AND ExecutionStatus = 'Running'"
+	case StatusEnded:
+		query += " AND ExecutionStatus IN ('Completed','Failed','Terminated','TimedOut','Canceled')"
+	default:
+		query += fmt.Sprintf(" AND ExecutionStatus = 'Running' AND %s = '%s'", AttrStatus, quote(in.Status))
+	}
+	out.Sessions = []SessionInfo{}
+	return c.list(ctx, query, in.Limit, func(e *workflowpb.WorkflowExecutionInfo) {
+		info := SessionInfo{
+			SessionID: strings.TrimPrefix(e.GetExecution().GetWorkflowId(), WorkflowIDPrefix),
+			Name:      attribute(e, AttrName),
+			Status:    attribute(e, AttrStatus),
+			Image:     attribute(e, AttrImage),
+			StartedAt: Time(e.GetStartTime().AsTime()),
+		}
+		if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			info.Status = StatusEnded
+			info.EndedAt = Time(e.GetCloseTime().AsTime())
+		}
+		// A continued session is listed by its last run alone.
+		if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			out.Sessions = append(out.Sessions, info)
+		}
+	})
+}
+
+// list calls visit for up to limit executions (0 is 1000), newest first.
+func (c *Client) list(ctx context.Context, query string, limit int, visit func(*workflowpb.WorkflowExecutionInfo)) error {
+	if limit == 0 {
+		limit = 1000
+	}
+	var found []*workflowpb.WorkflowExecutionInfo
+	var page []byte
+	for len(found) < limit {
+		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: query, PageSize: int32(min(limit-len(found), 1000)), NextPageToken: page, //nolint:gosec // at most 1000
+		})
+		if err != nil {
+			return err
+		}
+		found = append(found, resp.GetExecutions()...)
+		if page = resp.GetNextPageToken(); len(page) == 0 {
+			break
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *workflowpb.WorkflowExecutionInfo) int {
+		return b.GetStartTime().AsTime().Compare(a.GetStartTime().AsTime())
+	})
+	for _, e := range found {
+		visit(e)
+	}
+	return nil
+}
+
+func attribute(e *workflowpb.WorkflowExecutionInfo, name string) string {
+	return decodeText(e.GetSearchAttributes().GetIndexedFields()[name])
+}
+
+func decodeText(p *commonpb.Payload) string {
+	var s string
+	if p == nil || converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// quote escapes a value for a visibility query.
+func quote(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)
+}
+
+// Time writes a time as the tools show it: RFC 3339 in UTC, milliseconds.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// target is the workflow an update goes to.
+type target struct {
+	workflowID string
+	// unknown is the error when there is none, or it is someone else's.
+	unknown *Error
+}
+
+// Back-off between two attempts to deliver one update.
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// update performs an operation as an update, under the call's ID, until an
+// answer comes or ctx ends. The workflow may ask for the same update again
+// (FailureDraining, FailureReattach) when it continues as new; a server that
+// restarts forgets updates it had not recorded. Sending it again is safe: the
+// call ID takes effect once.
+func (c *Client) update(ctx context.Context, to target, operation string, call Call, in, out any) (Meta, error) {
+	meta := Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: to.workflowID}
+	digest, err := Digest(operation, in)
+	if err != nil {
+		return meta, err
+	}
+	release, err := c.slots.acquire(ctx, to.workflowID)
+	if err != nil {
+		return meta, err
+	}
+	defer release()
+	req := Request[any]{Owner: call.Owner, Digest: digest, In: in}
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		var again bool
+		again, err = c.tryUpdate(ctx, operation, req, out, &meta)
+		if err == nil {
+			return meta, nil
+		}
+		if closed(err) {
+			return meta, c.afterEnd(ctx, to, call)
+		}
+		if !again {
+			return meta, err
+		}
+		select {
+		case <-ctx.Done():
+			return meta, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tryUpdate sends the update once. again tells whether the error is one that
+// another attempt may overcome.
+func (c *Client) tryUpdate(ctx context.Context, operation string, req Request[any], out any, meta *Meta) (again bool, err error) {
+	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		UpdateID: meta.CallID, WorkflowID: meta.WorkflowID, UpdateName: operation, Args: []any{req},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return passing(err), err
+	}
+	meta.RunID = handle.RunID()
+	var resp Response[json.RawMessage]
+	if err := handle.Get(ctx, &resp); err != nil {
+		if temporal.IsApplicationError(err) && failureDigest(err) != "" && failureDigest(err) != req.Digest {
+			return false, ReusedCallID(meta.CallID)
+		}
+		return passing(err), err
+	}
+	if resp.Digest != req.Digest {
+		return false, ReusedCallID(meta.CallID)
+	}
+	if err := json.Unmarshal(resp.Out, out); err != nil {
+		return false, Wrap(err, Internal, "unreadable result")
+	}
+	return false, nil
+}
+
+// passing tells whether a further attempt may succeed.
+func passing(err error) bool {
+	switch FailureType(err) {
+	case FailureDraining, FailureReattach:
+		return true
+	case "":
+	default:
+		return false
+	}
+	var (
+		unavailable *serviceerror.Unavailable
+		exhausted   *serviceerror.ResourceExhausted
+		notReady    *serviceerror.WorkflowNotReady
+		aborted     *serviceerror.Aborted
+	)
+	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &notReady) || errors.As(err, &aborted)
+}
+
+// afterEnd explains why a workflow took no update: it has closed, or there is
+// none, or it is not the caller's.
+func (c *Client) afterEnd(ctx context.Context, to target, call Call) error {
+	if call.SessionID == "" {
+		return to.unknown
+	}
+	d, _, err := c.describe(ctx, call)
+	if err != nil {
+		return err
+	}
+	return Ended(d.Session.Reason)
+}
+
+// Ended is the error of a call on a session that has ended.
+func Ended(reason string) *Error {
+	if reason == "" {
+		reason = "end_session was called"
+	}
+	return Errorf(FailedPrecondition, "the session has ended (%s); use start_session to make a new one", reason)
+}
+
+// ReusedCallID is the error for a call ID that was used for something else.
+func ReusedCallID(callID string) *Error {
+	return Errorf(InvalidArgument, "the call ID %q was used before with another operation or other arguments; send a new call without it", callID)
+}
+
+// failureDigest gives the digest that a failed update carries in its details.
+func failureDigest(err error) string {
+	var app *temporal.ApplicationError
+	var digest string
+	if errors.As(err, &app) && app.HasDetails() && app.Details(&digest) == nil {
+		return digest
+	}
+	return ""
+}

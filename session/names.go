@@ -1,0 +1,93 @@
+package session
+
+// Workflow types and the IDs of their executions.
+const (
+	// WorkflowType is the session workflow's; its ID is WorkflowIDPrefix + session ID.
+	WorkflowType     = "Session"
+	WorkflowIDPrefix = "session/"
+	// SnapshotWorkflowType is a snapshot's entity workflow's; its ID is
+	// SnapshotIDPrefix + snapshot ID.
+	SnapshotWorkflowType     = "Snapshot"
+	SnapshotWorkflowIDPrefix = "snapshot/"
+)
+
+// Task queues.
+const (
+	// TaskQueue is shared by every worker: workflows and placement.
+	TaskQueue = "mcp-sandbox"
+	// HostQueuePrefix starts the name of a host's own queue.
+	HostQueuePrefix = "mcp-sandbox/host/"
+)
+
+// Signals of the session workflow.
+const (
+	// SignalInterrupt stops the command of a call; argument Interrupt.
+	SignalInterrupt = "interrupt"
+	// SignalTouch counts as activity; no argument.
+	SignalTouch = "touch"
+	// SignalEnd ends the session; argument End.
+	SignalEnd = "end"
+)
+
+// Queries of the session and snapshot workflows.
+const (
+	// QueryStatus takes an Asker and answers a Description; on a snapshot, a
+	// SnapshotInfo.
+	QueryStatus = "status"
+)
+
+// Search attributes (keywords) of session and snapshot workflows.
+const (
+	AttrStatus  = "McpSandboxStatus"
+	AttrOwner   = "McpSandboxOwner"
+	AttrImage   = "McpSandboxImage"
+	AttrHost    = "McpSandboxHost"
+	AttrName    = "McpSandboxName"
+	AttrSession = "McpSandboxSession"
+)
+
+// Internal failure types between workflow and client. They never reach a caller.
+const (
+	// FailureDraining rejects an update while the run prepares to continue as
+	// new: send it again.
+	FailureDraining = "draining"
+	// FailureReattach ends the wait of an update whose run continues as new:
+	// send it again, it goes on where it was.
+	FailureReattach = "reattach"
+	// FailureSandboxGone is an activity's word that the container is not there
+	// any more, from the worker of its host.
+	FailureSandboxGone = "sandbox_gone"
+)
+
+// Keys of `_meta` in MCP requests and results.
+const (
+	MetaCallID     = "mcp-sandbox/call_id"
+	MetaWorkflowID = "mcp-sandbox/workflow_id"
+	MetaRunID      = "mcp-sandbox/run_id"
+	MetaTraceID    = "mcp-sandbox/trace_id"
+	MetaError      = "mcp-sandbox/error"
+)
+
+// Attribute names of spans, metrics and log lines.
+const (
+	KeySession  = "mcp_sandbox.session_id"
+	KeyCall     = "mcp_sandbox.call_id"
+	KeyWorkflow = "mcp_sandbox.workflow_id"
+	KeyRun      = "mcp_sandbox.run_id"
+	KeyUpdate   = "mcp_sandbox.update_id"
+	KeyOwner    = "mcp_sandbox.owner"
+	KeyOutcome  = "mcp_sandbox.outcome"
+)
+
+// Labels that every container, volume, network and image of ours carries.
+const (
+	LabelInstallation = "mcp-sandbox.installation"
+	LabelSession      = "mcp-sandbox.session"
+	LabelIncarnation  = "mcp-sandbox.incarnation"
+	LabelOwner        = "mcp-sandbox.owner"
+	LabelCreated      = "mcp-sandbox.created"
+	LabelKind         = "mcp-sandbox.kind"
+	// LabelCall is the call that made it, LabelSnapshot the snapshot it holds.
+	LabelCall     = "mcp-sandbox.call"
+	LabelSnapshot = "mcp-sandbox.snapshot"
+)

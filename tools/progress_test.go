@@ -1,0 +1,77 @@
+package tools_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+	"github.com/mcp-sandbox/mcp-sandbox/tools"
+)
+
+// C2: with a token at least every 10 s, increasing; without one none.
+func TestProgress(t *testing.T) {
+	slow := func(context.Context, string, session.Call, any, any) error {
+		time.Sleep(42 * time.Second) // of the bubble's time
+		return nil
+	}
+	for _, token := range []any{"token", 7.0, nil} {
+		synctest.Test(t, func(t *testing.T) {
+			c := inProcess(t, tools.Options{Caller: &caller{answer: slow}})
+			began := time.Now()
+			var values []float64
+			c.OnNotification(func(n mcp.JSONRPCNotification) {
+				require.Equal(t, "notifications/progress", n.Method)
+				require.Equal(t, token, n.Params.AdditionalFields["progressToken"])
+				value := n.Params.AdditionalFields["progress"].(float64)
+				require.InDelta(t, time.Since(began).Seconds(), value, 0.001)
+				values = append(values, value)
+			})
+			req := request("get_session", `{"session_id":"s_1"}`)
+			if token != nil {
+				req.Params.Meta = &mcp.Meta{ProgressToken: token}
+			}
+			require.False(t, call(t, c, req).IsError)
+			synctest.Wait()
+			if token == nil {
+				require.Empty(t, values)
+				return
+			}
+			require.Equal(t, []float64{5, 10, 15, 20, 25, 30, 35, 40}, values)
+		})
+	}
+}
+
+// Over HTTP the notifications come on the call's own stream, before its result.
+func TestProgressOverHTTP(t *testing.T) {
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			seen := make(chan float64, 100)
+			release := make(chan struct{})
+			fake := &caller{answer: func(context.Context, string, session.Call, any, any) error {
+				<-release
+				return nil
+			}}
+			c := dial(t, newHTTP(t, tools.Options{Caller: fake, ProgressEvery: time.Millisecond}), revision)
+			c.OnNotification(func(n mcp.JSONRPCNotification) { seen <- n.Params.AdditionalFields["progress"].(float64) })
+			req := request("get_session", `{"session_id":"s_1"}`)
+			req.Params.Meta = &mcp.Meta{ProgressToken: "token"}
+			done := make(chan *mcp.CallToolResult)
+			go func() {
+				result, err := c.CallTool(t.Context(), req)
+				if err != nil {
+					result = mcp.NewToolResultError(err.Error())
+				}
+				done <- result
+			}()
+			first, second := <-seen, <-seen
+			require.Less(t, first, second)
+			close(release)
+			require.False(t, (<-done).IsError)
+		})
+	}
+}

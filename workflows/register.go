@@ -1,0 +1,44 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/mcp-sandbox/mcp-sandbox/session"
+)
+
+// Options are the same in every worker of an installation: changing them while
+// sessions run changes what those do next, never what they did.
+type Options struct {
+	// CallBound is how long a call may try to reach its sandbox before it is
+	// given up; 0 is 10 min. A command's own run time does not count.
+	CallBound time.Duration
+	// SnapshotRetention is how long a snapshot is kept; 0 is 30 days.
+	SnapshotRetention time.Duration
+	// EventsPerRun is after how many history events a session continues as
+	// new; 0 leaves it to Temporal's suggestion (4,096).
+	EventsPerRun int
+}
+
+func (o Options) withDefaults() Options {
+	if o.CallBound == 0 {
+		o.CallBound = 10 * time.Minute
+	}
+	if o.SnapshotRetention == 0 {
+		o.SnapshotRetention = 30 * 24 * time.Hour
+	}
+	return o
+}
+
+// Register registers the workflows under their names.
+func Register(r worker.WorkflowRegistry, o Options) {
+	o = o.withDefaults()
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in session.SessionInput) error {
+		return runSession(ctx, in, o)
+	}, workflow.RegisterOptions{Name: session.WorkflowType})
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SnapshotInput) error {
+		return runSnapshot(ctx, in)
+	}, workflow.RegisterOptions{Name: session.SnapshotWorkflowType})
+}
