@@ -60,12 +60,15 @@ func notes(c guest.Command, memoryMB int) []string {
 	if c.Status == guest.StatusLost {
 		n = append(n, "The sandbox stopped while the command ran; how far it came cannot be known.")
 	}
-	for name, s := range map[string]guest.Stream{"stdout": c.Stdout, "stderr": c.Stderr} {
-		if s.Logged < s.Total {
-			n = append(n, fmt.Sprintf("Only the first %d of %d bytes of %s are kept.", s.Logged, s.Total, name))
-		}
+	return append(n, append(capped("stdout", c.Stdout), capped("stderr", c.Stderr)...)...)
+}
+
+// capped says that a stream outgrew its log.
+func capped(name string, s guest.Stream) []string {
+	if s.Logged >= s.Total {
+		return nil
 	}
-	return n
+	return []string{fmt.Sprintf("Only the first %d of %d bytes of %s are kept.", s.Logged, s.Total, name)}
 }
 
 func (h *Host) readOutput(ctx context.Context, t Task[session.ReadOutputIn]) (session.ReadOutputOut, error) {
@@ -132,8 +135,9 @@ func (h *Host) interrupt(ctx context.Context, t Task[None]) (None, error) {
 
 // refuseCall makes sure that a call which could not be delivered never takes
 // effect. The answer tells whether that holds; if not, the call had begun.
-func (h *Host) refuseCall(ctx context.Context, t Task[None]) (guest.RefuseResult, error) {
-	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (guest.RefuseResult, error) {
-		return g.Refuse(ctx, guest.RefuseRequest{CallID: t.CallID})
+func (h *Host) refuseCall(ctx context.Context, t Task[None]) (Refusal, error) {
+	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (Refusal, error) {
+		r, err := g.Refuse(ctx, guest.RefuseRequest{CallID: t.CallID})
+		return Refusal{Refused: r.Refused}, err
 	})
 }

@@ -60,3 +60,9 @@ type UsageReport struct {
 	Usage    session.Usage            `json:"usage"`
 	Commands []session.RunningCommand `json:"commands"`
 }
+
+// Refusal answers RefuseCall.
+type Refusal struct {
+	// Refused is false when the call had begun: then it stands.
+	Refused bool `json:"refused"`
+}

@@ -39,7 +39,7 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 			temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
 			temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
 		),
-	}, WorkflowType, SessionInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
+	}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
 	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return meta, err
 	}
@@ -117,9 +117,9 @@ func (c *Client) listSessions(ctx context.Context, owner string, in ListSessions
 	default:
 		query += fmt.Sprintf(" AND ExecutionStatus = 'Running' AND %s = '%s'", AttrStatus, quote(in.Status))
 	}
-	out.Sessions = []SessionInfo{}
+	out.Sessions = []Info{}
 	return c.list(ctx, query, in.Limit, func(e *workflowpb.WorkflowExecutionInfo) {
-		info := SessionInfo{
+		info := Info{
 			SessionID: strings.TrimPrefix(e.GetExecution().GetWorkflowId(), WorkflowIDPrefix),
 			Name:      attribute(e, AttrName),
 			Status:    attribute(e, AttrStatus),

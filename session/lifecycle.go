@@ -97,11 +97,11 @@ type ListSessionsIn struct {
 
 // ListSessionsOut lists sessions, newest first.
 type ListSessionsOut struct {
-	Sessions []SessionInfo `json:"sessions"`
+	Sessions []Info `json:"sessions"`
 }
 
-// SessionInfo describes a session in a listing.
-type SessionInfo struct {
+// Info describes a session in a listing.
+type Info struct {
 	SessionID string `json:"session_id"`
 	Name      string `json:"name"`
 	Status    string `json:"status"`
@@ -188,9 +188,9 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// SessionInput starts a session workflow, and carries its state over
+// WorkflowInput starts a session workflow, and carries its state over
 // continue-as-new.
-type SessionInput struct {
+type WorkflowInput struct {
 	SessionID string         `json:"session_id"`
 	Owner     string         `json:"owner"`
 	CallID    string         `json:"call_id"` // of start_session

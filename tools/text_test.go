@@ -88,7 +88,7 @@ func TestTexts(t *testing.T) {
 		"started": {"start_session", session.StartSessionOut{
 			SessionID: "s_1", Status: "running", Image: "img", WorkingDir: "/work", Network: "none", MemoryMB: 2048, CPUs: 1.5, ExpiresAt: "T",
 		}, "session_id s_1: running; image img, working directory /work, network none, 2048 MiB of memory, 1.5 CPUs, until T. Give session_id to run_command and the other tools, and to end_session when done."},
-		"sessions": {"list_sessions", session.ListSessionsOut{Sessions: []session.SessionInfo{
+		"sessions": {"list_sessions", session.ListSessionsOut{Sessions: []session.Info{
 			{SessionID: "s_1", Name: "n", Status: "running", Image: "img", StartedAt: "T"}, {SessionID: "s_2", Status: "ended", Image: "img", StartedAt: "T", EndedAt: "U"},
 		}}, "s_1 \"n\"  running  img  since T\ns_2  ended  img  since T to U"},
 		"session": {"get_session", session.GetSessionOut{

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
-	"github.com/mcp-sandbox/mcp-sandbox/guest"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
@@ -72,7 +71,7 @@ func proves(err error) bool {
 // giveUp ends a call that could not be delivered: Unavailable if the guest
 // promised to refuse it for ever, Lost otherwise.
 func (r *run) giveUp(ctx workflow.Context, c call) error {
-	var res guest.RefuseResult
+	var res activities.Refusal
 	task := activities.Task[activities.None]{Ref: r.st.Sandbox.Ref, CallID: c.id}
 	err := workflow.ExecuteActivity(r.host(ctx, quick("refuse")), activities.RefuseCall, task).Get(ctx, &res)
 	if err == nil && res.Refused {

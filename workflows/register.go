@@ -35,7 +35,7 @@ func (o Options) withDefaults() Options {
 // Register registers the workflows under their names.
 func Register(r worker.WorkflowRegistry, o Options) {
 	o = o.withDefaults()
-	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in session.SessionInput) error {
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in session.WorkflowInput) error {
 		return runSession(ctx, in, o)
 	}, workflow.RegisterOptions{Name: session.WorkflowType})
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SnapshotInput) error {

@@ -12,7 +12,7 @@ import (
 
 // runSession is the Session workflow. Handlers are registered before the first
 // blocking call, so that no update finds the workflow deaf.
-func runSession(ctx workflow.Context, in session.SessionInput, o Options) error {
+func runSession(ctx workflow.Context, in session.WorkflowInput, o Options) error {
 	r, err := newRun(ctx, in, o)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ const maxInterrupted = 200
 
 // run is one run of a session's workflow.
 type run struct {
-	in   session.SessionInput
+	in   session.WorkflowInput
 	o    Options
 	st   state
 	info *workflow.Info
@@ -53,7 +53,7 @@ type run struct {
 	lifecycle workflow.Mutex
 }
 
-func newRun(ctx workflow.Context, in session.SessionInput, o Options) (*run, error) {
+func newRun(ctx workflow.Context, in session.WorkflowInput, o Options) (*run, error) {
 	r := &run{in: in, o: o, info: workflow.GetInfo(ctx), lifecycle: workflow.NewMutex(ctx)}
 	if in.State != nil {
 		return r, json.Unmarshal(in.State, &r.st)
@@ -69,7 +69,7 @@ func newRun(ctx workflow.Context, in session.SessionInput, o Options) (*run, err
 }
 
 // carry gives the input of the next run.
-func (r *run) carry() (session.SessionInput, error) {
+func (r *run) carry() (session.WorkflowInput, error) {
 	b, err := json.Marshal(r.st)
 	next := r.in
 	next.State = b
