@@ -3,7 +3,6 @@ package backendtest
 import (
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,7 +10,8 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-func testRunOnce(t *testing.T, h Harness) { // C4, G2
+func (c testCase) runOnce() { // C4, G2
+	t, h := c.t, c.h
 	_, api := create(t, h, newSession(t, h))
 	call := session.NewCallID()
 	var wg sync.WaitGroup
@@ -30,7 +30,8 @@ func testRunOnce(t *testing.T, h Harness) { // C4, G2
 	require.Equal(t, "x\n", sh(t, api, "cat log"))
 }
 
-func testFiles(t *testing.T, h Harness) { // E1
+func (c testCase) files() { // E1
+	t, h := c.t, c.h
 	box, api := create(t, h, newSession(t, h))
 	written, err := api.WriteFile(t.Context(), guest.WriteFileRequest{
 		CallID: session.NewCallID(), Path: "new/dir/script", Content: []byte("#!/bin/sh\necho ran\n"), Mode: 0o755, ArgsDigest: "1",
@@ -50,7 +51,8 @@ func testFiles(t *testing.T, h Harness) { // E1
 	require.Equal(t, written.SHA256, read.SHA256)
 }
 
-func testJournalSurvives(t *testing.T, h Harness) {
+func (c testCase) journalSurvives() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, api := create(t, h, spec)
 	call := session.NewCallID()
@@ -68,7 +70,8 @@ func testJournalSurvives(t *testing.T, h Harness) {
 	require.Equal(t, "x\n", string(chunk.Data), "its output can still be read")
 }
 
-func testFork(t *testing.T, h Harness) {
+func (c testCase) fork() {
+	t, h := c.t, c.h
 	box, api := create(t, h, newSession(t, h))
 	call := session.NewCallID()
 	run(t, api, call, "echo x >> log")
@@ -84,7 +87,8 @@ func testFork(t *testing.T, h Harness) {
 	require.Equal(t, "x\n", sh(t, api, "cat log"))
 }
 
-func testRestore(t *testing.T, h Harness) { // D6
+func (c testCase) restore() { // D6
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, api := create(t, h, spec)
 	sh(t, api, "mkdir -p deep/er; echo one > deep/er/file; ln -s deep/er/file link; chmod 600 deep/er/file")

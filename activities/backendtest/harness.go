@@ -32,29 +32,35 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	for _, c := range []struct {
 		name string
-		test func(*testing.T, Harness)
+		test func(testCase)
 	}{
-		{"host", testHost},
-		{"create is idempotent", testCreateIdempotent},
-		{"a higher incarnation supersedes", testSupersede},
-		{"unknown image", testUnknownImage},
-		{"unknown image keeps the earlier incarnation", testUnknownImageKeeps},
-		{"revive", testRevive},
-		{"missing", testMissing},
-		{"remove session", testRemoveSession},
-		{"inventory", testInventory},
-		{"limits", testLimits},
-		{"another process", testReopen},
-		{"run once", testRunOnce},
-		{"files", testFiles},
-		{"journal survives a restore", testJournalSurvives},
-		{"a fork knows no calls", testFork},
-		{"restore brings the files back", testRestore},
-		{"snapshot is idempotent", testSnapshotIdempotent},
-		{"snapshot removed in use", testSnapshotRemovedInUse},
+		{"host", testCase.host},
+		{"create is idempotent", testCase.createIdempotent},
+		{"a higher incarnation supersedes", testCase.supersede},
+		{"unknown image", testCase.unknownImage},
+		{"unknown image keeps the earlier incarnation", testCase.unknownImageKeeps},
+		{"revive", testCase.revive},
+		{"missing", testCase.missing},
+		{"remove session", testCase.removeSession},
+		{"inventory", testCase.inventory},
+		{"limits", testCase.limits},
+		{"another process", testCase.reopen},
+		{"run once", testCase.runOnce},
+		{"files", testCase.files},
+		{"journal survives a restore", testCase.journalSurvives},
+		{"a fork knows no calls", testCase.fork},
+		{"restore brings the files back", testCase.restore},
+		{"snapshot is idempotent", testCase.snapshotIdempotent},
+		{"snapshot removed in use", testCase.snapshotRemovedInUse},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, h) })
+		t.Run(c.name, func(t *testing.T) { c.test(testCase{t, h}) })
 	}
+}
+
+// testCase is one test of the suite.
+type testCase struct {
+	t *testing.T
+	h Harness
 }
 
 const owner = "someone"

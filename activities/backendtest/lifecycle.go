@@ -15,18 +15,21 @@ import (
 
 // cleanup is a context for t.Cleanup, where t.Context has ended.
 func cleanup(t *testing.T) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func testHost(t *testing.T, h Harness) {
+func (c testCase) host() {
+	t, h := c.t, c.h
 	require.NoError(t, h.Backend.Check(t.Context()))
 	require.NotEmpty(t, h.Backend.HostID())
 	require.Equal(t, h.Backend.HostID(), h.Reopen(t).HostID())
 }
 
-func testCreateIdempotent(t *testing.T, h Harness) {
+func (c testCase) createIdempotent() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	var wg sync.WaitGroup
 	boxes := make([]activities.Sandbox, 4)
@@ -51,7 +54,8 @@ func testCreateIdempotent(t *testing.T, h Harness) {
 	require.Equal(t, "here\n", sh(t, api, "ls"))
 }
 
-func testSupersede(t *testing.T, h Harness) {
+func (c testCase) supersede() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	first, old := create(t, h, spec)
 	sh(t, old, "true")
@@ -79,7 +83,8 @@ func testSupersede(t *testing.T, h Harness) {
 	sh(t, api, "true")
 }
 
-func testUnknownImage(t *testing.T, h Harness) { // D9
+func (c testCase) unknownImage() { // D9
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	good := spec.Image
 	spec.Image = h.UnknownImage
@@ -99,7 +104,8 @@ func testUnknownImage(t *testing.T, h Harness) { // D9
 	require.Empty(t, of(t, h, ofSession(spec.SessionID)))
 }
 
-func testUnknownImageKeeps(t *testing.T, h Harness) {
+func (c testCase) unknownImageKeeps() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, api := create(t, h, spec)
 	spec.Incarnation, spec.Image = 2, h.UnknownImage
@@ -111,7 +117,8 @@ func testUnknownImageKeeps(t *testing.T, h Harness) {
 	sh(t, api, "true")
 }
 
-func testRevive(t *testing.T, h Harness) {
+func (c testCase) revive() {
+	t, h := c.t, c.h
 	box, api := create(t, h, newSession(t, h))
 	sh(t, api, "echo kept > file")
 	running, err := api.Run(t.Context(), request("background", "sleep 1000", 0))
@@ -143,7 +150,8 @@ func testRevive(t *testing.T, h Harness) {
 	require.Equal(t, guest.StatusLost, chunk.Command.Status)
 }
 
-func testMissing(t *testing.T, h Harness) {
+func (c testCase) missing() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	missing := func(ref activities.SandboxRef) {
 		state, err := h.Backend.State(t.Context(), ref)
@@ -167,7 +175,8 @@ func testMissing(t *testing.T, h Harness) {
 	require.Empty(t, of(t, h, ofSession(spec.SessionID)))
 }
 
-func testRemoveSession(t *testing.T, h Harness) { // D2
+func (c testCase) removeSession() { // D2
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, api := create(t, h, spec)
 	_, err := api.Run(t.Context(), request("background", "trap '' TERM; sleep 1000", 0))

@@ -1,7 +1,6 @@
 package backendtest
 
 import (
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,7 +8,8 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
 )
 
-func testInventory(t *testing.T, h Harness) {
+func (c testCase) inventory() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, _ := create(t, h, spec)
 	kinds := map[activities.ResourceKind]activities.Resource{}
@@ -28,7 +28,8 @@ func testInventory(t *testing.T, h Harness) {
 	require.Equal(t, spec.SessionID, found[0].SessionID)
 }
 
-func testLimits(t *testing.T, h Harness) {
+func (c testCase) limits() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	spec.MemoryMB = 96
 	_, api := create(t, h, spec)
@@ -39,7 +40,8 @@ func testLimits(t *testing.T, h Harness) {
 	require.Positive(t, usage.PIDs)
 }
 
-func testReopen(t *testing.T, h Harness) {
+func (c testCase) reopen() {
+	t, h := c.t, c.h
 	spec := newSession(t, h)
 	box, api := create(t, h, spec)
 	sh(t, api, "echo mine > file")

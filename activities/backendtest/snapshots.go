@@ -2,7 +2,6 @@ package backendtest
 
 import (
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,8 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-func testSnapshotIdempotent(t *testing.T, h Harness) {
+func (c testCase) snapshotIdempotent() {
+	t, h := c.t, c.h
 	box, api := create(t, h, newSession(t, h))
 	_, err := api.Run(t.Context(), request("background", "sleep 1000", 0))
 	require.NoError(t, err)
@@ -46,7 +46,8 @@ func testSnapshotIdempotent(t *testing.T, h Harness) {
 	require.Empty(t, of(t, h, ofSnapshot(spec.SnapshotID)))
 }
 
-func testSnapshotRemovedInUse(t *testing.T, h Harness) {
+func (c testCase) snapshotRemovedInUse() {
+	t, h := c.t, c.h
 	box, api := create(t, h, newSession(t, h))
 	sh(t, api, "echo kept > file")
 	snap := snapshot(t, h, box.Ref)

@@ -42,11 +42,11 @@ func (a *additions) place(ctx context.Context, files tree) error {
 // accounts gives uid and gid 1000 a name, so that programs that ask who they are
 // get an answer.
 func (a *additions) accounts(ctx context.Context, files tree) error {
-	passwd, _, err := files.text(ctx, "/etc/passwd")
+	passwd, err := files.text(ctx, "/etc/passwd")
 	if err != nil {
 		return err
 	}
-	group, _, err := files.text(ctx, "/etc/group")
+	group, err := files.text(ctx, "/etc/group")
 	if err != nil {
 		return err
 	}

@@ -32,14 +32,14 @@ func TestConformance(t *testing.T) {
 }
 
 // reopen gives another Backend of the same installation.
-func (l lab) reopen(t testing.TB, change ...func(*docker.Options)) *docker.Backend {
-	t.Helper()
+func (l lab) reopen(tb testing.TB, change ...func(*docker.Options)) *docker.Backend {
+	tb.Helper()
 	opts := l.opts
 	for _, c := range change {
 		c(&opts)
 	}
-	b, err := docker.New(t.Context(), opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	b, err := docker.New(tb.Context(), opts)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, b.Close()) })
 	return b
 }

@@ -106,7 +106,7 @@ func (b *Backend) config(spec activities.SandboxSpec, img readyImage) *container
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		Labels:      labels,
 		StopSignal:  "SIGTERM",
-		StopTimeout: pointer(2), // seconds; for whoever stops it by hand
+		StopTimeout: new(2), // seconds; for whoever stops it by hand
 	}
 }
 
@@ -146,7 +146,7 @@ func (b *Backend) hostConfig(ctx context.Context, spec activities.SandboxSpec, i
 		SecurityOpt:   []string{"no-new-privileges"},
 		LogConfig:     container.LogConfig{Type: "none"},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		Init:          pointer(false),
+		Init:          new(false),
 		ShmSize:       shmSize,
 		Runtime:       b.opts.Runtime,
 		Mounts:        b.mounts(spec, img),
@@ -157,7 +157,7 @@ func (b *Backend) hostConfig(ctx context.Context, spec activities.SandboxSpec, i
 			// and a default of 2 must work on one CPU.
 			CPUPeriod: cpuPeriod,
 			CPUQuota:  int64(spec.CPUs * cpuPeriod),
-			PidsLimit: pointer(b.opts.PidsLimit),
+			PidsLimit: new(b.opts.PidsLimit),
 			Ulimits: []*units.Ulimit{
 				{Name: "nofile", Soft: maxFiles, Hard: maxFiles},
 				{Name: "core", Soft: 0, Hard: 0},
@@ -238,5 +238,3 @@ func splitPlaces(text string) []string {
 	}
 	return strings.Split(text, ":")
 }
-
-func pointer[T any](v T) *T { return &v }

@@ -39,7 +39,7 @@ func (b *Backend) waitGuest(ctx context.Context, ref activities.SandboxRef) erro
 			return err
 		}
 		if dead := b.guestDied(bounded, ref); dead != nil {
-			return errors.Join(dead, err)
+			return fmt.Errorf("%w (%v)", dead, err) //nolint:errorlint // what the attempt met is not what the caller must know
 		}
 		if !pauseFor(bounded, pause) {
 			if ctx.Err() != nil {

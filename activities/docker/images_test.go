@@ -71,18 +71,17 @@ func TestImagesRefused(t *testing.T) { // D9
 	l := newLab(t)
 	box, _ := create(t, l.Backend, spec())
 	taken := snapshot(t, l.Backend, box.Ref)
-	other := "arm64"
-	if info, err := l.api.Info(t.Context()); err == nil && info.Architecture == "aarch64" {
-		other = "amd64"
-	}
+	base, err := l.api.ImageInspect(t.Context(), busybox)
+	require.NoError(t, err)
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[base.Architecture]
 	before := inventory(t, l.Backend)
 	for name, c := range map[string]struct {
 		ref  string
 		code session.Code
 		says string
 	}{
-		"no shell":      {imported(t, l, "file", ""), session.InvalidArgument, "neither /bin/sh nor /bin/bash"},
-		"architecture":  {imported(t, l, "bin/sh", "linux/"+other), session.InvalidArgument, "linux/" + other},
+		"no shell":      {loaded(t, l, "file", base.Architecture), session.InvalidArgument, "neither /bin/sh nor /bin/bash"},
+		"architecture":  {loaded(t, l, "bin/sh", other), session.InvalidArgument, "linux/" + other},
 		"unreachable":   {"127.0.0.1:9/none:latest", session.NotFound, "registry cannot be reached"},
 		"no reference":  {"UPPER/case", session.InvalidArgument, "no image reference"},
 		"a snapshot":    {"mcp-sandbox/snapshot:" + taken.SnapshotID, session.InvalidArgument, "snapshot_id"},
@@ -150,10 +149,13 @@ func TestPlacesOutsideSnapshots(t *testing.T) { // D6
 	l := newLab(t)
 	box, api := create(t, l.Backend, spec())
 	taken := snapshot(t, l.Backend, box.Ref)
-	mounts := map[string]string{}
+	mounts := map[string]string{} // by place: the type
 	for line := range strings.Lines(sh(t, api, "cat /proc/mounts")) {
 		fields := strings.Fields(line)
 		mounts[fields[1]] = fields[2]
+		if strings.HasPrefix(fields[3], "ro,") {
+			mounts[fields[1]] = "read-only"
+		}
 	}
 	writable := strings.Fields(sh(t, api, "find / -type d -exec test -w {} \\; -print 2>/dev/null || true"))
 	require.Contains(t, writable, "/tmp")
@@ -162,23 +164,25 @@ func TestPlacesOutsideSnapshots(t *testing.T) { // D6
 		for mounts[mount] == "" {
 			mount = mount[:max(1, strings.LastIndexByte(mount, '/'))]
 		}
-		if mounts[mount] != "overlay" && mounts[mount] != "proc" { // a process's own folders hold no files
+		switch mounts[mount] {
+		case "overlay", "read-only", "proc": // a process's own folders in /proc hold no files
+		default:
 			require.Contains(t, taken.Excluded, mount, dir)
 		}
 	}
 }
 
-func inventory(t testing.TB, b *docker.Backend) []activities.Resource {
-	t.Helper()
-	all, err := b.Inventory(t.Context())
-	require.NoError(t, err)
+func inventory(tb testing.TB, b *docker.Backend) []activities.Resource {
+	tb.Helper()
+	all, err := b.Inventory(tb.Context())
+	require.NoError(tb, err)
 	return all
 }
 
-func images(t testing.TB, l lab, label string) []image.Summary {
-	t.Helper()
+func images(tb testing.TB, l lab, label string) []image.Summary {
+	tb.Helper()
 	filter := filters.NewArgs(filters.Arg("label", session.LabelInstallation+"="+l.installation), filters.Arg("label", label))
-	all, err := l.api.ImageList(t.Context(), image.ListOptions{All: true, Filters: filter})
-	require.NoError(t, err)
+	all, err := l.api.ImageList(tb.Context(), image.ListOptions{All: true, Filters: filter})
+	require.NoError(tb, err)
 	return all
 }

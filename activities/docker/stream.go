@@ -54,13 +54,15 @@ func (b *Backend) execute(ctx context.Context, containerID string, argv ...strin
 // execStream is the stdio of a program that the engine runs in a container. The
 // engine puts an eight-byte header before each piece of output: one byte for
 // the stream, three of nothing, four for the length. Reading gives stdout alone;
-// stderr goes to the log.
+// the start of stderr is logged when the stream ends.
 //
 // Read is for one reader at a time, as is Write; Close is for anyone.
 type execStream struct {
-	conn   types.HijackedResponse
-	log    *slog.Logger
-	rest   int64 // bytes of stdout left in the current piece
+	conn types.HijackedResponse
+	log  *slog.Logger
+	rest int64 // bytes of stdout left in the current piece
+	// stderr is the start of what the program said there, for the reader alone.
+	stderr []byte
 	opened sync.Once
 	// onOpen is called once, when the program first speaks or the stream ends.
 	onOpen func()
@@ -71,7 +73,8 @@ const (
 	headerSize = 8
 	onStdout   = 1
 	onStderr   = 2
-	// maxStderr bounds what is logged of one piece.
+	// maxStderr bounds what is kept of stderr: a Go program that dies in a full
+	// pids cgroup writes pages, in pieces of a few bytes.
 	maxStderr = 4 << 10
 )
 
@@ -80,6 +83,10 @@ func (s *execStream) Read(p []byte) (int, error) {
 	for s.rest == 0 {
 		if err := s.next(); err != nil {
 			s.open()
+			if len(s.stderr) > 0 {
+				s.log.Warn("the guest's stream ended", "stderr", strings.TrimSpace(string(s.stderr)))
+				s.stderr = nil
+			}
 			return 0, err
 		}
 		s.open()
@@ -109,11 +116,11 @@ func (s *execStream) next() error {
 		s.rest = size
 		return nil
 	case header[0] == onStderr:
-		text, err := io.ReadAll(io.LimitReader(s.conn.Reader, min(size, maxStderr)))
+		text, err := io.ReadAll(io.LimitReader(s.conn.Reader, min(size, int64(maxStderr-len(s.stderr)))))
+		s.stderr = append(s.stderr, text...)
 		if err == nil {
 			_, err = io.CopyN(io.Discard, s.conn.Reader, size-int64(len(text)))
 		}
-		s.log.Warn("guest stream", "stderr", strings.TrimSpace(string(text)))
 		return err
 	}
 	return s.refused(header[:])

@@ -27,13 +27,13 @@ func (t tree) entry(ctx context.Context, name string) (header *tar.Header, ok bo
 	return header, ok, err
 }
 
-// text reads a small regular file, links followed.
-func (t tree) text(ctx context.Context, name string) (data []byte, ok bool, err error) {
+// text reads a small regular file, links followed; nil when there is none.
+func (t tree) text(ctx context.Context, name string) ([]byte, error) {
 	header, data, ok, err := t.read(ctx, name, maxText)
 	if ok && header.Typeflag != tar.TypeReg {
-		return nil, false, nil
+		return nil, nil
 	}
-	return data, ok, err
+	return data, err
 }
 
 // read gets the start of the archive of a path. The engine resolves links in the

@@ -37,7 +37,7 @@ func TestCommandsHaveNoPrivileges(t *testing.T) { // F2
 	require.False(t, info.HostConfig.Privileged)
 	require.Empty(t, info.HostConfig.Devices)
 	require.Equal(t, []string{"no-new-privileges"}, info.HostConfig.SecurityOpt)
-	require.EqualValues(t, "none", info.HostConfig.LogConfig.Type)
+	require.Equal(t, "none", info.HostConfig.LogConfig.Type)
 	require.Equal(t, info.HostConfig.Memory, info.HostConfig.MemorySwap)
 	require.Len(t, info.Mounts, 1)
 	require.Equal(t, "/.sandbox/state", info.Mounts[0].Destination)

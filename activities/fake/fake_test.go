@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T) *fake.Backend {
 	t.Helper()
 	// Not t.TempDir: its name is too long for sockets.
-	dir, err := os.MkdirTemp("", "fake")
+	dir, err := os.MkdirTemp("", "fake") //nolint:usetesting // see above
 	require.NoError(t, err)
 	b := fake.New(dir)
 	t.Cleanup(func() {

@@ -110,19 +110,19 @@ func copyTree(from, to string) error {
 			if err := os.MkdirAll(target, 0o700); err != nil {
 				return err
 			}
-			return os.Chmod(target, info.Mode().Perm()|0o700) //nolint:gosec // as it was, and ours
+			return os.Chmod(target, info.Mode().Perm()|0o700)
 		case info.Mode()&fs.ModeSymlink != 0:
 			link, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
-			return os.Symlink(link, target)
+			return os.Symlink(link, target) //nolint:gosec // a test's own files
 		case info.Mode().IsRegular():
 			data, err := os.ReadFile(path) //nolint:gosec // a test's own file
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(target, data, 0o600); err != nil {
+			if err := os.WriteFile(target, data, 0o600); err != nil { //nolint:gosec // a test's own files
 				return err
 			}
 			return os.Chmod(target, info.Mode().Perm())

@@ -204,7 +204,7 @@ func (f *front) close(ctx context.Context) {
 }
 
 // announce says where everything is and gives the configuration to paste.
-func (f *front) announce(cfg frontConfig, dir *datadir.Dir) (string, error) {
+func (f *front) announce(cfg frontConfig, dir *datadir.Dir, installation string) (string, error) {
 	token, err := dir.Token()
 	if err != nil {
 		return "", err
@@ -215,7 +215,7 @@ func (f *front) announce(cfg frontConfig, dir *datadir.Dir) (string, error) {
 	if f.uiServer != nil {
 		fmt.Fprintf(&b, "Temporal UI   http://%s/?token=%s\n", f.uiListener.Addr(), token)
 	}
-	fmt.Fprintf(&b, "Data dir      %s\n", dir.Path())
+	fmt.Fprintf(&b, "Data dir      %s\nInstallation  %s\n", dir.Path(), installation)
 	switch {
 	case cfg.noAuth:
 		token = ""

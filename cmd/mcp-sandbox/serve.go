@@ -66,7 +66,7 @@ func serve(ctx context.Context, cfg serveConfig, p process, log *slog.Logger) (e
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	text, err := s.front.announce(cfg.front, s.dir)
+	text, err := s.front.announce(cfg.front, s.dir, s.conn.installation)
 	if err != nil {
 		return err
 	}

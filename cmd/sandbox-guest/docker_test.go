@@ -101,7 +101,7 @@ func TestContainer(t *testing.T) {
 		t.Logf("run true: %s each", time.Since(start)/n)
 	})
 	t.Run("identity", func(t *testing.T) { // F2
-		got := b.run(t, "id -u; id -g; pwd; echo $HOME $USER; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; cat /proc/self/oom_score_adj /proc/1/oom_score_adj; ls /.sandbox/state; cat /proc/1/environ")
+		got := b.run(t, "id -u; id -g; pwd; echo $HOME $USER; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; until grep 500 /proc/self/oom_score_adj; do :; done; cat /proc/1/oom_score_adj; ls /.sandbox/state; cat /proc/1/environ")
 		out := string(got.Stdout.Head)
 		require.Contains(t, out, "1000\n1000\n/home/sandbox\n/home/sandbox sandbox\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n500\n0\n")
 		require.Contains(t, string(got.Stderr.Head), "/.sandbox/state")
@@ -201,6 +201,32 @@ func TestContainer(t *testing.T) {
 		require.Less(t, time.Since(start), 2*time.Second)
 		require.Equal(t, "0", docker(t, "inspect", "-f", "{{.State.ExitCode}}", b.name))
 	})
+}
+
+// The least a sandbox is given: the guest outlives whatever happens beside it.
+func TestSmallContainer(t *testing.T) { // B13
+	b := startBox(t, "-m", "64m", "--memory-swap", "64m", "--pids-limit", "64")
+	for range 5 {
+		var others sync.WaitGroup
+		for range 10 {
+			others.Go(func() {
+				_, err := b.Run(t.Context(), guest.RunRequest{CallID: callID(), Command: "echo hi", WaitMS: 5000, MaxOutput: 100})
+				if code := guest.CodeOf(err); err != nil && code != guest.CodeExhausted {
+					t.Errorf("beside a memory hog: %v", err)
+				}
+			})
+		}
+		got := b.run(t, "exec tail /dev/zero")
+		require.Equal(t, "KILL", got.Signal)
+		require.True(t, got.OOMKilled)
+		others.Wait()
+	}
+	u, err := b.Usage(t.Context())
+	require.NoError(t, err)
+	t.Logf("in use at rest: %.1f MiB, %d tasks", float64(u.MemoryBytes)/(1<<20), u.PIDs)
+	hello, err := b.Hello(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, hello.BootID)
 }
 
 func forkBomb(t *testing.T, b *box) {

@@ -25,9 +25,9 @@ import (
 
 const (
 	defaultState = "/.sandbox/state"
-	// endGrace is added to --lifetime: the host ends a session first, the
-	// guest only when there is no host any more.
-	endGrace = 60 * time.Second
+	// defaultGrace is added to --lifetime: the host ends a session first, the
+	// guest only when there is no host any more. In seconds.
+	defaultGrace = 60
 	// lockWait is how long the last incarnation's end may overlap this start.
 	lockWait = 5 * time.Second
 )
@@ -45,7 +45,8 @@ func parseInit(args []string) (initFlags, error) {
 	set.StringVar(&f.opts.Fence.Session, "session", "", "session ID (required)")
 	set.IntVar(&f.opts.Fence.Incarnation, "incarnation", 0, "number of the session's container, from 1 (required)")
 	set.StringVar(&f.opts.State, "state", defaultState, "directory of journal, logs and socket")
-	lifetime := set.Int64("lifetime", 0, "seconds after which the guest ends by itself, and 60 s of grace; 0 is never")
+	lifetime := set.Int64("lifetime", 0, "seconds after which, and --lifetime-grace, the guest ends by itself; 0 is never")
+	grace := set.Int64("lifetime-grace", defaultGrace, "seconds that the host has to end the session first")
 	set.StringVar(&f.opts.Home, "home", "/home/sandbox", "HOME of commands")
 	set.StringVar(&f.opts.WorkDir, "workdir", "", "where commands start and relative paths begin (default HOME)")
 	set.UintVar(&f.uid, "uid", 1000, "user ID of commands")
@@ -55,14 +56,16 @@ func parseInit(args []string) (initFlags, error) {
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
-	f.lifetime = time.Duration(*lifetime) * time.Second
+	if *lifetime > 0 {
+		f.lifetime = time.Duration(*lifetime+*grace) * time.Second
+	}
 	switch {
 	case set.NArg() > 0:
 		return f, fmt.Errorf("init takes no argument %q", set.Arg(0))
 	case f.uid == 0 || f.gid == 0 || f.uid > 1<<31 || f.gid > 1<<31:
 		return f, errors.New("--uid and --gid must be those of an ordinary user")
-	case *lifetime < 0 || f.opts.LogCap <= 0 || f.opts.LogTotal <= 0:
-		return f, errors.New("--lifetime, --log-cap and --log-total must not be negative")
+	case *lifetime < 0 || *grace < 0 || f.opts.LogCap <= 0 || f.opts.LogTotal <= 0:
+		return f, errors.New("--lifetime and --lifetime-grace must not be negative, --log-cap and --log-total be positive")
 	}
 	return f, nil
 }
@@ -114,7 +117,7 @@ func serve(f initFlags, signals <-chan os.Signal) error {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	if f.lifetime > 0 {
-		ctx, cancel = context.WithTimeout(ctx, f.lifetime+endGrace)
+		ctx, cancel = context.WithTimeout(ctx, f.lifetime)
 	}
 	defer cancel()
 	select {

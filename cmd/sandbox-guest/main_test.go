@@ -166,6 +166,19 @@ func TestInitEndsOnTERM(t *testing.T) { // D2
 	require.Less(t, time.Since(began), 1500*time.Millisecond)
 }
 
+// Nobody is left to end the session: the guest does.
+func TestLifetime(t *testing.T) {
+	g := startLocal(t, openDir(t), 1, "--lifetime", "1", "--lifetime-grace", "0")
+	ended := make(chan error, 1)
+	go func() { ended <- g.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(5 * time.Second):
+		t.Fatal("the guest lives on")
+	}
+}
+
 func TestFlagsAreChecked(t *testing.T) {
 	for _, args := range [][]string{
 		{},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -35,19 +36,41 @@ func (m *oomMarker) loop(id *Identity) {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSGID, uintptr(id.GID), 0, 0)
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, uintptr(id.UID), 0, 0)
 	}
-	score := []byte(strconv.Itoa(ChildOOMScore))
+	buf := make([]byte, 4096)
 	for pid := range m.pids {
-		fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
-		if err == nil {
-			_, _ = syscall.Write(fd, score)
-			_ = syscall.Close(fd)
-		}
+		markTree(strconv.Itoa(pid), buf, 0)
 		m.marked <- struct{}{}
 	}
 }
 
-// mark works on a child that has been started and not been reaped. Descendants
-// inherit what it sets; the shell forks none before it has read its command.
+// maxMarkDepth is far more than a shell can fork in the moment before its mark.
+const maxMarkDepth = 16
+
+// markTree marks a process, whose later children inherit the mark, and then
+// those it has forked already: on a busy machine the shell may be that fast. A
+// child that was orphaned within that moment keeps the guest's own score.
+func markTree(pid string, buf []byte, depth int) {
+	fd, err := syscall.Open("/proc/"+pid+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_, _ = syscall.Write(fd, []byte(strconv.Itoa(ChildOOMScore)))
+	_ = syscall.Close(fd)
+	if depth == maxMarkDepth {
+		return
+	}
+	fd, err = syscall.Open("/proc/"+pid+"/task/"+pid+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	n, _ := syscall.Read(fd, buf)
+	_ = syscall.Close(fd)
+	for child := range strings.FieldsSeq(string(buf[:max(n, 0)])) {
+		markTree(child, buf, depth+1)
+	}
+}
+
+// mark works on a child that has been started and not been reaped.
 func (m *oomMarker) mark(pid int) {
 	m.pids <- pid
 	<-m.marked

@@ -1,0 +1,72 @@
+package docker_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/activities/docker"
+)
+
+func TestResolveHost(t *testing.T) {
+	home := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(home, ".docker", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	context := func(name, meta string) string {
+		sum := sha256.Sum256([]byte(name))
+		id := hex.EncodeToString(sum[:])
+		write("contexts/meta/"+id+"/meta.json", meta)
+		return id
+	}
+	context("desktop", `{"Name":"desktop","Endpoints":{"docker":{"Host":"unix:///desktop.sock"}}}`)
+	remote := context("remote", `{"Name":"remote","Endpoints":{"docker":{"Host":"tcp://remote:2376"}}}`)
+	write("contexts/tls/"+remote+"/docker/ca.pem", "ca")
+	context("kube", `{"Name":"kube","Endpoints":{}}`)
+	context("far", `{"Name":"far","Endpoints":{"docker":{"Host":"ssh://me@far"}}}`)
+	write("config.json", `{"currentContext":"desktop"}`)
+	empty := t.TempDir()
+
+	for name, c := range map[string]struct {
+		env     map[string]string
+		address string
+		fails   string
+	}{
+		"current context":        {nil, "unix:///desktop.sock", ""},
+		"DOCKER_HOST wins":       {map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, "tcp://h:1", ""},
+		"DOCKER_CONTEXT":         {map[string]string{"DOCKER_CONTEXT": "remote"}, "tcp://remote:2376", ""},
+		"the default context":    {map[string]string{"DOCKER_CONTEXT": "default"}, client.DefaultDockerHost, ""},
+		"another config":         {map[string]string{"DOCKER_CONFIG": empty}, client.DefaultDockerHost, ""},
+		"unknown context":        {map[string]string{"DOCKER_CONTEXT": "none"}, "", "docker context ls"},
+		"no docker endpoint":     {map[string]string{"DOCKER_CONTEXT": "kube"}, "", "docker context use"},
+		"ssh":                    {map[string]string{"DOCKER_CONTEXT": "far"}, "", "forward its socket"},
+		"ssh in the DOCKER_HOST": {map[string]string{"DOCKER_HOST": "ssh://far"}, "", "forward its socket"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, err := docker.ResolveHost(func(key string) string { return c.env[key] }, home)
+			if c.fails != "" {
+				require.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.address, host.Address)
+		})
+	}
+
+	host, err := docker.ResolveHost(func(key string) string { return map[string]string{"DOCKER_CONTEXT": "remote"}[key] }, home)
+	require.NoError(t, err)
+	require.FileExists(t, host.CACert)
+	require.Empty(t, host.Cert)
+	host, err = docker.ResolveHost(func(key string) string {
+		return map[string]string{"DOCKER_HOST": "tcp://h:2376", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/certs"}[key]
+	}, home)
+	require.NoError(t, err)
+	require.Equal(t, "/certs/key.pem", host.Key)
+}

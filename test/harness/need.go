@@ -1,0 +1,74 @@
+package harness
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/mcp-sandbox/mcp-sandbox/activities/docker"
+)
+
+// TestImage is a small image with a shell, made by images/test/build.sh.
+const TestImage = "mcp-sandbox/test-busybox:latest"
+
+// missing skips the test, or fails it where everything must be there.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if strings.Contains(os.Getenv("MCP_SANDBOX_REQUIRE"), "docker") {
+		t.Fatalf("%s; MCP_SANDBOX_REQUIRE=docker forbids to skip", what)
+	}
+	t.Skipf("%s; `make test` brings everything that is needed", what)
+}
+
+// Binary gives the path of the built binary: MCP_SANDBOX_BINARY, else
+// bin/mcp-sandbox of this checkout.
+func Binary(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("MCP_SANDBOX_BINARY")
+	if path == "" {
+		_, file, _, _ := runtime.Caller(0)
+		if !filepath.IsAbs(file) { // built with -trimpath
+			wd, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file = filepath.Join(wd, "..", "harness", "need.go")
+		}
+		path = filepath.Join(filepath.Dir(file), "..", "..", "bin", "mcp-sandbox")
+	}
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "no binary at "+path+" (make build)")
+	}
+	return path
+}
+
+// Docker gives a client of the engine that tests use.
+func Docker(t *testing.T) *client.Client {
+	t.Helper()
+	home, _ := os.UserHomeDir()
+	host, err := docker.ResolveHost(os.Getenv, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := []client.Opt{client.WithAPIVersionNegotiation()}
+	if host.Address != "" {
+		opts = append(opts, client.WithHost(host.Address))
+	}
+	c, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := c.Ping(ctx); err != nil {
+		missing(t, "no Docker Engine answers (scripts/setup.sh): "+err.Error())
+	}
+	return c
+}
