@@ -18,6 +18,8 @@ TEST_FLAGS ?=
 TEST_PACKAGES ?= ./...
 TEST_TIMEOUT ?= 15m
 SERVE_FLAGS ?=
+DEMO_FLAGS ?=
+BENCH_FLAGS ?=
 
 GUEST_DIR := guest/embedded/bin
 GUESTS := $(GUEST_DIR)/sandbox-guest-linux-amd64 $(GUEST_DIR)/sandbox-guest-linux-arm64
@@ -37,6 +39,11 @@ build: guest ## bin/mcp-sandbox, with the guest in it
 run: setup build ## install what is missing, build, serve (SERVE_FLAGS='--listen ...')
 	@exec bin/mcp-sandbox serve $(SERVE_FLAGS)
 
+.PHONY: demo
+demo: setup build ## a scripted agent works in a sandbox of its own server (DEMO_FLAGS=--keep)
+	@$(GO) build -o bin/scripted-agent ./examples/agents/scripted
+	@exec bin/scripted-agent $(DEMO_FLAGS)
+
 ##@ Develop
 
 # -count=1: a result from the cache says nothing about the engine that is here now.
@@ -45,6 +52,11 @@ test: setup build ## all tests, set-up included (TEST_FLAGS, TEST_PACKAGES, TEST
 	@images/test/build.sh
 	@MCP_SANDBOX_REQUIRE=docker MCP_SANDBOX_BINARY='$(CURDIR)/bin/mcp-sandbox' \
 		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
+
+.PHONY: bench
+bench: setup build ## what calls cost, against the raw Docker Engine (BENCH_FLAGS='--quick --json --out FILE --calls 5000')
+	@$(GO) build -o bin/bench ./test/bench
+	@exec bin/bench $(BENCH_FLAGS)
 
 .PHONY: check
 check: guest check-scripts check-modules check-generated check-format lint ## format, lint, vet, generated files up to date

@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"strings"
@@ -33,16 +35,20 @@ func (h *Host) runCommand(ctx context.Context, t Task[session.RunCommandIn]) (se
 
 // commandOut shapes a command for the agent.
 func commandOut(c guest.Command, memoryMB int) session.RunCommandOut {
-	out := session.RunCommandOut{
+	encoding := encodingOf(c.Stdout, c.Stderr)
+	note := notes(c, memoryMB)
+	if encoding == session.Base64 {
+		note = append(append(note, unshown("stdout", c.Stdout)...), unshown("stderr", c.Stderr)...)
+	}
+	return session.RunCommandOut{
 		CommandID: c.CallID, Status: string(c.Status), ExitCode: c.ExitCode, Signal: c.Signal,
 		OOMKilled: c.OOMKilled, OutputHeld: c.OutputHeld,
+		Stdout: show("stdout", c.Stdout, encoding), Stderr: show("stderr", c.Stderr, encoding), Encoding: encoding,
 		StdoutBytes: c.Stdout.Total, StderrBytes: c.Stderr.Total,
 		Truncated:  c.Stdout.Cut() || c.Stderr.Cut(),
-		DurationMS: max(0, c.EndedUnixMS-c.StartedUnixMS),
-		Note:       strings.Join(notes(c, memoryMB), " "),
+		DurationMS: max(0, c.EndedUnixMS-c.StartedUnixMS, c.RunningMS),
+		Note:       strings.Join(note, " "),
 	}
-	out.Stdout, out.Stderr, out.Encoding = shapeStreams(c.Stdout, c.Stderr)
-	return out
 }
 
 // notes says in words what an agent should know of how a command went.
@@ -54,13 +60,20 @@ func notes(c guest.Command, memoryMB int) []string {
 	if c.OOMKilled {
 		n = append(n, fmt.Sprintf("The sandbox's memory limit of %d MiB was reached and a process was killed.", memoryMB))
 	}
-	if c.OutputHeld {
-		n = append(n, "A background process of the command lives on and still holds its output; stop_command ends it.")
-	}
 	if c.Status == guest.StatusLost {
 		n = append(n, "The sandbox stopped while the command ran; how far it came cannot be known.")
 	}
 	return append(n, append(capped("stdout", c.Stdout), capped("stderr", c.Stderr)...)...)
+}
+
+// unshown says what of a cut stream is not in an answer in base64, in which no
+// marker can stand.
+func unshown(name string, s guest.Stream) []string {
+	if !s.Cut() {
+		return nil
+	}
+	return []string{fmt.Sprintf("The first %d of %d bytes of %s are shown; read_output stream=%s offset=%d encoding=base64 reads on.",
+		len(s.Head), s.Total, name, name, len(s.Head))}
 }
 
 // capped says that a stream outgrew its log.
@@ -73,7 +86,13 @@ func capped(name string, s guest.Stream) []string {
 
 func (h *Host) readOutput(ctx context.Context, t Task[session.ReadOutputIn]) (session.ReadOutputOut, error) {
 	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.ReadOutputOut, error) {
-		c, err := g.Output(ctx, guest.OutputRequest{
+		read := g.Output
+		if t.In.Encoding != session.Base64 {
+			read = func(ctx context.Context, req guest.OutputRequest) (guest.OutputChunk, error) {
+				return readText(ctx, g, req)
+			}
+		}
+		c, err := read(ctx, guest.OutputRequest{
 			CallID: t.In.CommandID, Stream: guest.StreamName(t.In.Stream), Offset: t.In.Offset,
 			MaxBytes: t.In.MaxBytes, WaitMS: int64(t.In.WaitSeconds) * 1000,
 		})
@@ -125,12 +144,23 @@ func (h *Host) interrupt(ctx context.Context, t Task[None]) (None, error) {
 		if err != nil || r.Refused {
 			return None{}, err
 		}
-		_, err = g.Stop(ctx, guest.StopRequest{CallID: "interrupt-" + t.CallID, CommandID: t.CallID})
-		if code := guest.CodeOf(err); code == guest.CodeNotFound || code == guest.CodeInvalid {
-			err = nil // the call was no run_command
+		_, err = g.Stop(ctx, guest.StopRequest{CallID: interruptID(t.CallID), CommandID: t.CallID})
+		switch guest.CodeOf(err) {
+		case guest.CodeNotFound, guest.CodeInvalid: // the call was no run_command
+			return None{}, nil
+		case guest.CodeLost: // the guest died meanwhile, and the command with it
+			return None{}, nil
+		default:
+			return None{}, err
 		}
-		return None{}, err
 	})
+}
+
+// interruptID is the call ID of the stop that interrupts a call, no longer than
+// a call ID may be.
+func interruptID(callID string) string {
+	sum := sha256.Sum256([]byte(callID))
+	return "interrupt-" + hex.EncodeToString(sum[:16])
 }
 
 // refuseCall makes sure that a call which could not be delivered never takes

@@ -26,9 +26,6 @@ func (h *Host) readFile(ctx context.Context, t Task[session.ReadFileIn]) (sessio
 		}
 		out := fileOut(f)
 		out.Content, out.Encoding = string(f.Content), session.UTF8
-		if !utf8.ValidString(out.Content) {
-			out.Content, out.Encoding = lossy(f.Content), session.UTF8Lossy
-		}
 		return out, nil
 	})
 }

@@ -18,6 +18,10 @@ import (
 // heartbeat four times as often.
 const HeartbeatTimeout = 2 * time.Second
 
+// internalAttempts is how often a request is sent to a guest that reports a
+// fault of its own: some 3 s.
+const internalAttempts = 5
+
 // Host holds the activities of one host's queue.
 type Host struct {
 	backend Backend
@@ -75,10 +79,17 @@ func (h *Host) explain(ctx context.Context, ref SandboxRef, err error) error {
 		// A journalled refusal makes this outcome certain, and so final.
 		return session.EncodeError(session.Errorf(session.Unavailable,
 			"the call was given up before it reached the sandbox; nothing happened, send it again with a new call ID"))
+	case guest.CodeInternal:
+		// It may pass (a write to the journal), or stand recorded as the outcome.
+		if activity.GetInfo(ctx).Attempt >= internalAttempts {
+			h.log.ErrorContext(ctx, "the guest has a fault", session.KeySession, ref.SessionID, "error", err)
+			return session.EncodeError(session.Wrap(err, session.Internal, "the sandbox's supervisor has a fault; look at the state before you repeat the call"))
+		}
+		return err
 	default:
 		return report(fromGuest(err))
 	}
-	if errors.Is(err, ErrSandboxGone) {
+	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return gone(ref, err)
 	}
 	state, stateErr := h.backend.State(ctx, ref)

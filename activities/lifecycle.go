@@ -23,7 +23,7 @@ func (h *Host) reviveSandbox(ctx context.Context, ref SandboxRef) (Sandbox, erro
 	ctx, stop := heartbeat(ctx)
 	defer stop()
 	sb, err := h.backend.ReviveSandbox(ctx, ref)
-	if errors.Is(err, ErrSandboxGone) {
+	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return sb, gone(ref, err)
 	}
 	return sb, report(err)

@@ -42,6 +42,8 @@ func (p *Placement) placeSession(context.Context, None) (Place, error) {
 }
 
 func (p *Placement) describeSnapshot(ctx context.Context, q SnapshotQuery) (session.SnapshotRecord, error) {
+	ctx, stop := heartbeat(ctx) // a query waits for a worker that may just be starting
+	defer stop()
 	rec, err := p.snapshots.FindSnapshot(ctx, q.Owner, q.SnapshotID)
 	return rec, report(err)
 }

@@ -11,21 +11,28 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-// shapeStreams gives the text of a command's two streams and their encoding,
-// which is one for both. A cut never splits a character, and a marker line
-// stands where bytes were left out.
-func shapeStreams(stdout, stderr guest.Stream) (outText, errText, encoding string) {
+// encodingOf chooses the encoding of a command's two streams, which is one for
+// both.
+func encodingOf(stdout, stderr guest.Stream) string {
 	out, oerr := trim(stdout), trim(stderr)
 	switch {
 	case valid(out) && valid(oerr):
-		encoding = session.UTF8
+		return session.UTF8
 	case binary(out) || binary(oerr):
-		// Text with a marker inside would not be base64: the head alone goes.
-		return base64.StdEncoding.EncodeToString(head(stdout)), base64.StdEncoding.EncodeToString(head(stderr)), session.Base64
+		return session.Base64
 	default:
-		encoding = session.UTF8Lossy
+		return session.UTF8Lossy
 	}
-	return join("stdout", out), join("stderr", oerr), encoding
+}
+
+// show gives a stream's text. A cut never splits a character, and a marker line
+// stands where bytes were left out; within base64 none can, so there the head
+// alone goes.
+func show(name string, s guest.Stream, encoding string) string {
+	if encoding == session.Base64 {
+		return base64.StdEncoding.EncodeToString(head(s))
+	}
+	return join(name, trim(s))
 }
 
 // trim moves the edges of a cut to whole characters, where there are any.
@@ -52,12 +59,16 @@ func partialEnd(b []byte) int {
 	return 0
 }
 
-// partialStart counts the bytes of a character that began before b.
+// partialStart counts the bytes of a character that began before b, which may be
+// all there are.
 func partialStart(b []byte) int {
-	for n := range min(len(b), utf8.UTFMax-1) {
+	for n := range min(len(b), utf8.UTFMax) {
 		if utf8.RuneStart(b[n]) {
 			return n
 		}
+	}
+	if len(b) < utf8.UTFMax {
+		return len(b)
 	}
 	return 0
 }

@@ -9,7 +9,7 @@ func (h *Host) takeSnapshot(ctx context.Context, spec SnapshotSpec) (SnapshotIma
 	ctx, stop := heartbeat(ctx)
 	defer stop()
 	img, err := h.backend.TakeSnapshot(ctx, spec)
-	if errors.Is(err, ErrSandboxGone) {
+	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return img, gone(spec.Sandbox, err)
 	}
 	return img, report(err)

@@ -117,6 +117,9 @@ type Command struct {
 	// StartedUnixMS and EndedUnixMS are wall-clock times of the guest.
 	StartedUnixMS int64 `json:"started_unix_ms"`
 	EndedUnixMS   int64 `json:"ended_unix_ms,omitempty"`
+	// RunningMS is how long a running command has run, by the guest's clock. Only
+	// Run tells.
+	RunningMS int64 `json:"running_ms,omitempty"`
 }
 
 // CommandInfo describes a command without its output.

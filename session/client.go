@@ -22,6 +22,9 @@ type ClientOptions struct {
 	// UpdateSlots is how many calls of one session wait in Temporal at once:
 	// 90 with the embedded server, 7 on a cluster with default limits (0 is 7).
 	UpdateSlots int
+	// SpareSlots is how many more are kept free for calls that do not wait, such
+	// as stop_command and read_file; 0 is 3.
+	SpareSlots int
 	// QueuedCalls is how many further calls of one session wait for a slot
 	// before ResourceExhausted; 0 is 1000.
 	QueuedCalls int
@@ -47,6 +50,9 @@ func NewClient(o ClientOptions) *Client {
 	if o.UpdateSlots == 0 {
 		o.UpdateSlots = 7
 	}
+	if o.SpareSlots == 0 {
+		o.SpareSlots = 3
+	}
 	if o.QueuedCalls == 0 {
 		o.QueuedCalls = 1000
 	}
@@ -60,7 +66,7 @@ func NewClient(o ClientOptions) *Client {
 		temporal:     o.Temporal,
 		secret:       o.Secret,
 		answerWithin: o.AnswerWithin,
-		slots:        newSlots(o.UpdateSlots, o.QueuedCalls),
+		slots:        newSlots(o.UpdateSlots, o.SpareSlots, o.QueuedCalls),
 		log:          o.Logger,
 	}
 }
@@ -111,7 +117,10 @@ func (c *Client) route(ctx context.Context, operation string, call Call, in, out
 func (c *Client) Interrupt(ctx context.Context, call Call) error {
 	err := c.temporal.SignalWorkflow(ctx, WorkflowIDPrefix+call.SessionID, "", SignalInterrupt,
 		Interrupt{Owner: call.Owner, CallID: call.CallID})
-	if err != nil {
+	switch {
+	case closed(err):
+		return NoSession(call.SessionID)
+	case err != nil:
 		return c.explain(ctx, err)
 	}
 	return nil
@@ -126,6 +135,7 @@ func (c *Client) explain(ctx context.Context, err error) *Error {
 		timeout     *client.WorkflowUpdateServiceTimeoutOrCanceledError
 		canceled    *temporal.CanceledError
 		unavailable *serviceerror.Unavailable
+		notReady    *serviceerror.WorkflowNotReady
 	)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -134,6 +144,8 @@ func (c *Client) explain(ctx context.Context, err error) *Error {
 		return Wrap(err, DeadlineExceeded, "no answer yet; it may still come: send the same call again with the same call ID in _meta[%q]", MetaCallID)
 	case errors.As(err, &canceled):
 		return Wrap(err, FailedPrecondition, "the session has ended; use start_session to make one")
+	case errors.As(err, &notReady):
+		return Wrap(err, DeadlineExceeded, "the session's workflow cannot answer now; send the same call again with the same call ID in _meta[%q]", MetaCallID)
 	case errors.As(err, &unavailable):
 		return Wrap(err, DeadlineExceeded, "Temporal cannot be reached now; send the same call again with the same call ID in _meta[%q]", MetaCallID)
 	default:

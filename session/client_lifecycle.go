@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,11 +75,21 @@ func (c *Client) getSession(ctx context.Context, call Call, out *GetSessionOut) 
 		return meta, nil
 	}
 	m, err := c.update(ctx, target{meta.WorkflowID, NoSession(call.SessionID)}, GetSession.Name, call, &GetSessionIn{}, out)
-	if CodeOf(err) == FailedPrecondition { // it ended in between
-		d, _, err = c.describe(ctx, call)
-		*out = d.Session
+	if CodeOf(err) != FailedPrecondition {
+		return m, err
 	}
-	return m, err
+	// It ended in between, or was terminated and could not say so itself.
+	if d, _, err = c.describe(ctx, call); err != nil {
+		return m, err
+	}
+	*out = d.Session
+	if out.Status != StatusEnded {
+		if ended, err := c.ended(ctx, meta.WorkflowID); err != nil || !ended {
+			return m, err
+		}
+		out.Status, out.Reason = StatusEnded, reasonTerminated
+	}
+	return m, nil
 }
 
 // endSession signals the end and waits until the workflow has closed, which it
@@ -98,12 +109,38 @@ func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) 
 		if err != nil && !closed(err) {
 			return meta, err
 		}
-		if err := c.temporal.GetWorkflow(ctx, meta.WorkflowID, "").Get(ctx, nil); err != nil {
+		if err := c.awaitEnd(ctx, meta.WorkflowID); err != nil {
 			return meta, err
 		}
 	}
 	*out = EndSessionOut{SessionID: call.SessionID, Status: StatusEnded}
 	return meta, nil
+}
+
+// lookAgain is after how long a wait for a workflow's end looks for itself: the
+// server's long poll may miss the end of a run that began just now, and then
+// takes 20 s.
+const lookAgain = time.Second
+
+// awaitEnd waits until a workflow has closed. Terminated is closed too: the
+// reaper removes the rest.
+func (c *Client) awaitEnd(ctx context.Context, workflowID string) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, lookAgain)
+		err := c.temporal.GetWorkflow(limited, workflowID, "").Get(limited, nil)
+		late := limited.Err() != nil
+		cancel()
+		var closed *temporal.WorkflowExecutionError
+		switch {
+		case err == nil, errors.As(err, &closed):
+			return nil
+		case ctx.Err() != nil || !late:
+			return err
+		}
+		if ended, err := c.ended(ctx, workflowID); ended || err != nil {
+			return err
+		}
+	}
 }
 
 // listSessions asks visibility, which lags a moment behind.

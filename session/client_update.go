@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -35,7 +36,7 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 	if err != nil {
 		return meta, err
 	}
-	release, err := c.slots.acquire(ctx, to.workflowID)
+	release, err := c.slots.acquire(ctx, to.workflowID, waits(in))
 	if err != nil {
 		return meta, err
 	}
@@ -47,10 +48,17 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 		if err == nil {
 			return meta, nil
 		}
-		if closed(err) {
-			return meta, c.afterEnd(ctx, to, call)
+		if cutOff(err) {
+			ended, eerr := c.ended(ctx, to.workflowID)
+			if ended {
+				return meta, c.afterEnd(ctx, to, call)
+			}
+			again, err = true, errors.Join(err, eerr)
 		}
 		if !again {
+			if e := DecodeError(err); e.Code == NotFound && e.Message == to.unknown.Message {
+				meta.RunID = "" // it would tell that there is one, of another owner
+			}
 			return meta, err
 		}
 		select {
@@ -88,10 +96,59 @@ func (c *Client) tryUpdate(ctx context.Context, operation string, req Request[an
 	return false, nil
 }
 
+// cutOff tells whether an update got no answer of its own because its run is
+// over, or was not found: a later run may answer it, or the workflow has ended.
+// A run that has closed repeats such a failure for ever.
+func cutOff(err error) bool {
+	switch FailureType(err) {
+	case FailureReattach, failureClosed:
+		return true
+	default:
+		return closed(err)
+	}
+}
+
+// failureClosed is Temporal's type for an update that was at work when its run
+// was closed, as by a termination.
+const failureClosed = "AcceptedUpdateCompletedWorkflow"
+
+// ended tells whether the newest run of a workflow has closed, or there is none.
+func (c *Client) ended(ctx context.Context, workflowID string) (bool, error) {
+	d, err := c.temporal.DescribeWorkflow(ctx, workflowID, "")
+	switch {
+	case closed(err):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	switch d.Status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW,
+		enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
+		return false, nil
+	default:
+		return true, nil
+	}
+}
+
+// waits tells whether a call may wait in the session for long: such calls leave
+// room for those that end them or read.
+func waits(in any) bool {
+	switch in := in.(type) {
+	case *RunCommandIn:
+		return !in.Background()
+	case *ReadOutputIn:
+		return in.WaitSeconds > 0
+	case StartSessionIn, *StartSessionIn, *SnapshotIn, *RestoreSnapshotIn, *DeleteSnapshotIn:
+		return true
+	default:
+		return false
+	}
+}
+
 // passing tells whether a further attempt may succeed.
 func passing(err error) bool {
 	switch FailureType(err) {
-	case FailureDraining, FailureReattach:
+	case FailureDraining:
 		return true
 	case "":
 	default:
@@ -116,8 +173,14 @@ func (c *Client) afterEnd(ctx context.Context, to target, call Call) error {
 	if err != nil {
 		return err
 	}
+	if d.Session.Status != StatusEnded {
+		return Ended(reasonTerminated)
+	}
 	return Ended(d.Session.Reason)
 }
+
+// reasonTerminated is the reason of a session that could not say one itself.
+const reasonTerminated = "its workflow was terminated"
 
 // Ended is the error of a call on a session that has ended.
 func Ended(reason string) *Error {

@@ -34,10 +34,10 @@ const (
 
 // RunCommandIn starts a command, and waits for its end.
 type RunCommandIn struct {
-	Command        string            `json:"command" minLength:"1" maxLength:"262144" jsonschema:"Shell text, run by bash -c as user sandbox. No terminal; without stdin the command reads end of file."`
+	Command        string            `json:"command" minLength:"1" maxLength:"262144" tooLong:"write a script with write_file and run that" jsonschema:"Shell text, run by bash -c as user sandbox. No terminal; without stdin the command reads end of file."`
 	Cwd            string            `json:"cwd,omitempty" maxLength:"4096" jsonschema:"Directory to run in; relative to the working directory."`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"Environment variables for this command alone."`
-	Stdin          *string           `json:"stdin,omitempty" maxLength:"262144" jsonschema:"Text the command reads; its stdin ends after it."`
+	Stdin          *string           `json:"stdin,omitempty" maxLength:"262144" tooLong:"write a file with write_file and redirect from it" jsonschema:"Text the command reads; its stdin ends after it."`
 	TimeoutSeconds *int              `json:"timeout_seconds,omitempty" minimum:"1" maximum:"86400" jsonschema:"Seconds after which the command and all its children are killed. Default 600, none for a background command."`
 	WaitSeconds    *int              `json:"wait_seconds,omitempty" minimum:"0" maximum:"50" default:"45" jsonschema:"Seconds to wait for the end; then the command goes on and the answer is its command_id. 0 runs it in the background with stdin open for send_input."`
 	MaxOutputBytes int               `json:"max_output_bytes,omitempty" minimum:"2" maximum:"262144" default:"32768" jsonschema:"Bytes of each stream in the answer, half from its start and half from its end. read_output gives the rest."`
@@ -121,7 +121,7 @@ type ReadOutputOut struct {
 // SendInputIn writes to a running command's stdin.
 type SendInputIn struct {
 	CommandID string `json:"command_id" minLength:"1" maxLength:"128" jsonschema:"From run_command with wait_seconds 0."`
-	Data      string `json:"data,omitempty" maxLength:"349528" jsonschema:"What to write; add the newline yourself."`
+	Data      string `json:"data,omitempty" maxLength:"349528" tooLong:"send it in parts" jsonschema:"What to write; add the newline yourself."`
 	Encoding  string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	Close     bool   `json:"close,omitempty" jsonschema:"End the command's stdin after data."`
 }

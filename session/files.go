@@ -48,7 +48,7 @@ var (
 // WriteFileIn replaces or appends to a file.
 type WriteFileIn struct {
 	Path           string `json:"path" minLength:"1" maxLength:"4096" jsonschema:"Relative paths start at the working directory; missing directories are made."`
-	Content        string `json:"content" maxLength:"349528" jsonschema:"At most 256 KiB decoded; send more in parts with append."`
+	Content        string `json:"content" maxLength:"349528" tooLong:"write the first part, then the rest with append: true" jsonschema:"At most 256 KiB decoded; send more in parts with append."`
 	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	Mode           string `json:"mode,omitempty" jsonschema:"Such as 0755. Default: kept, 0644 for a new file."`
 	Append         bool   `json:"append,omitempty" jsonschema:"Add to the end instead of replacing."`
@@ -84,8 +84,8 @@ type WriteFileOut struct {
 // EditFileIn replaces literal text in a file.
 type EditFileIn struct {
 	Path       string `json:"path" minLength:"1" maxLength:"4096"`
-	OldStr     string `json:"old_str" minLength:"1" maxLength:"131072" jsonschema:"Literal text to find; must occur exactly once unless replace_all."`
-	NewStr     string `json:"new_str" maxLength:"131072" jsonschema:"Literal text in its place."`
+	OldStr     string `json:"old_str" minLength:"1" maxLength:"131072" tooLong:"choose less text that is still unique" jsonschema:"Literal text to find; must occur exactly once unless replace_all."`
+	NewStr     string `json:"new_str" maxLength:"131072" tooLong:"insert it in parts, or write the file anew" jsonschema:"Literal text in its place."`
 	ReplaceAll bool   `json:"replace_all,omitempty"`
 }
 

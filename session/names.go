@@ -49,7 +49,7 @@ const (
 // Internal failure types between workflow and client. They never reach a caller.
 const (
 	// FailureDraining rejects an update while the run prepares to continue as
-	// new: send it again.
+	// new, or has taken as much as goes into one workflow task: send it again.
 	FailureDraining = "draining"
 	// FailureReattach ends the wait of an update whose run continues as new:
 	// send it again, it goes on where it was.

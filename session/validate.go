@@ -11,9 +11,10 @@ import (
 
 // Validate checks the arguments of an operation, given by pointer, and fills
 // in defaults. The rules stand in the field tags, which the tools' schemas are
-// made from too: minimum, maximum, minLength, maxLength (bytes), enum (comma
-// separated), default. A zero value of an optional field (omitempty) means "not
-// given". What tags cannot say is in the type's own Validate method.
+// made from too: minimum, maximum, minLength, maxLength (bytes) and tooLong
+// (what to do then), enum (comma separated), default. A zero value of an
+// optional field (omitempty) means "not given". What tags cannot say is in the
+// type's own Validate method.
 //
 // Errors are *Error with InvalidArgument, naming the field and the fix.
 func Validate(in any) error {
@@ -99,7 +100,11 @@ func checkText(name string, tag reflect.StructTag, text string, optional bool) e
 		most, err := strconv.Atoi(s)
 		mustTag(err)
 		if len(text) > most {
-			return Errorf(InvalidArgument, "%s: %d bytes; at most %d are taken", name, len(text), most)
+			message := fmt.Sprintf("%s: %d bytes; at most %d are taken", name, len(text), most)
+			if remedy := tag.Get("tooLong"); remedy != "" {
+				message += ": " + remedy
+			}
+			return Errorf(InvalidArgument, "%s", message)
 		}
 	}
 	if s := tag.Get("enum"); s != "" && !strings.Contains(","+s+",", ","+text+",") {

@@ -53,7 +53,7 @@ func runCommandText(out session.RunCommandOut) string {
 	} else if out.Stdout == "" && out.Stderr != "" {
 		notes = append(notes, "all on stderr")
 	}
-	if out.OOMKilled {
+	if out.OOMKilled && out.Note == "" { // the note names the limit
 		notes = append(notes, "killed at the sandbox's memory limit")
 	}
 	if out.Truncated {

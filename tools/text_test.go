@@ -54,7 +54,7 @@ func TestTexts(t *testing.T) {
 		"lost":    {"run_command", session.RunCommandOut{Status: "lost", Encoding: "utf-8"}, "[lost: how the command ended cannot be known; check what it did before running it again; no output]"},
 		"B13 out of memory": {"run_command", session.RunCommandOut{
 			Status: "exited", Signal: "KILL", OOMKilled: true, Encoding: "utf-8", DurationMS: 100, Note: "memory limit 64 MiB",
-		}, "[killed by signal KILL, 0.1 s; no output; killed at the sandbox's memory limit; memory limit 64 MiB]"},
+		}, "[killed by signal KILL, 0.1 s; no output; memory limit 64 MiB]"},
 		"B3 cut": {"run_command", session.RunCommandOut{
 			CommandID: "c_1", Status: "exited", ExitCode: new(2), Stdout: "1\n...\n", StdoutBytes: 1288895, Stderr: "FATAL\n", StderrBytes: 6, Truncated: true, Encoding: "utf-8",
 		}, "1\n...\n--- stderr ---\nFATAL\n[exit code 2, 0.0 s; output cut, 1288895 bytes of stdout and 6 of stderr in all: read_output command_id c_1 offset 0 has them]"},

@@ -13,6 +13,7 @@ import (
 func (r *run) runCommand(ctx workflow.Context, c call, in session.RunCommandIn) (session.RunCommandOut, error) {
 	out, err := toGuest[session.RunCommandIn, session.RunCommandOut](ctx, r, c, request{
 		activity: activities.RunCommand, summary: summary(session.RunCommand.Name, in.Command), wait: seconds(in.Wait()),
+		env: r.in.Start.Env,
 	}, in)
 	if err == nil {
 		out.Note = r.notice(out.Note)

@@ -15,8 +15,16 @@ import (
 type request struct {
 	activity string
 	summary  string
-	wait     time.Duration // how long the guest may take to answer
+	wait     time.Duration     // how long the guest may take to answer
+	env      map[string]string // the session's, for what starts a process
 }
+
+// maxRecoveries is how often one call may find the sandbox gone and have it
+// brought back, before it is given up.
+const maxRecoveries = 5
+
+// pause lies between two attempts to deliver a call, should they fail at once.
+const pause = time.Second
 
 // toGuest carries a call to the session's guest and brings back the answer. It
 // is the only way there.
@@ -28,40 +36,51 @@ type request struct {
 // refuse the ID for good, and only if it does is the outcome Unavailable.
 func toGuest[In, Out any](ctx workflow.Context, r *run, c call, req request, in In) (Out, error) {
 	var out Out
-	deadline := workflow.Now(ctx).Add(r.o.CallBound)
 	wctx, done := r.breakable(ctx, onDrain)
 	defer done()
-	for {
+	left := r.o.CallBound // of the bound; waiting for the sandbox does not count
+	for recoveries := 0; ; {
 		if err := r.awaitSandbox(wctx); err != nil {
 			return out, err
 		}
-		ref := r.st.Sandbox.Ref
-		task := activities.Task[In]{
-			Ref: ref, CallID: c.id, Digest: c.digest, In: in,
-			Env: r.in.Start.Env, MemoryMB: r.in.Start.MemoryMB,
+		if left <= 0 || recoveries > maxRecoveries {
+			return out, r.giveUp(wctx, c)
 		}
-		left := deadline.Sub(workflow.Now(ctx))
+		changes := r.changes
+		if err := r.pace.wait(wctx, c.bytes+payloadBytes(req.env)); err != nil {
+			return out, err
+		}
+		if r.busy || r.changes != changes {
+			continue // not the sandbox any more that was waited for
+		}
+		sent := workflow.Now(ctx)
+		task := activities.Task[In]{
+			Ref: r.st.Sandbox.Ref, CallID: c.id, Digest: c.digest, In: in, Env: req.env, MemoryMB: r.in.Start.MemoryMB,
+		}
 		err := workflow.ExecuteActivity(r.host(wctx, deliver(req.summary, req.wait, left)), req.activity, task).Get(wctx, &out)
+		spent := workflow.Now(ctx).Sub(sent)
 		switch {
 		case err == nil, temporal.IsCanceledError(err):
 			return out, err
 		case session.FailureType(err) == session.FailureSandboxGone:
-			r.recover(ctx, ref.Incarnation)
-		case !proves(err):
-			if !workflow.Now(ctx).Before(deadline) {
-				return out, r.giveUp(ctx, c)
-			}
-		default:
+			recoveries++
+			r.recover(ctx, changes)
+		case proves(err):
 			return out, err
+		default:
+			if err := workflow.Sleep(wctx, pause); err != nil {
+				return out, err
+			}
+			spent += pause
 		}
+		left -= spent
 	}
 }
 
 // proves tells whether an activity's error says what happened. A timeout does
 // not, nor does an error whose retries ran out.
 func proves(err error) bool {
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) {
+	if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
 		return false
 	}
 	var app *temporal.ApplicationError
@@ -74,7 +93,10 @@ func (r *run) giveUp(ctx workflow.Context, c call) error {
 	var res activities.Refusal
 	task := activities.Task[activities.None]{Ref: r.st.Sandbox.Ref, CallID: c.id}
 	err := workflow.ExecuteActivity(r.host(ctx, quick("refuse")), activities.RefuseCall, task).Get(ctx, &res)
-	if err == nil && res.Refused {
+	switch {
+	case temporal.IsCanceledError(err):
+		return err // nothing is decided: the next run takes the call up
+	case err == nil && res.Refused:
 		return session.Errorf(session.Unavailable, "the sandbox could not be reached for %s; nothing happened, send the call again with a new call ID", r.o.CallBound)
 	}
 	return session.Errorf(session.Lost, "the sandbox could not be reached for %s and it is not known whether the call took effect; look at the state before you repeat it", r.o.CallBound)

@@ -13,6 +13,7 @@ import (
 type call struct {
 	id     string
 	digest string
+	bytes  int // of the request
 }
 
 // registerHandlers registers all of a session's updates and its query.
@@ -41,24 +42,43 @@ func handle[In, Out any](ctx workflow.Context, r *run, op session.Operation[In, 
 ) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, op.Name,
 		func(ctx workflow.Context, req session.Request[In]) (session.Response[Out], error) {
+			c := call{workflow.GetCurrentUpdateInfo(ctx).ID, req.Digest, payloadBytes(req)}
+			r.pace.add(ctx, c.bytes)
 			r.calls++
 			defer func() {
 				r.calls--
 				r.st.LastActivity = workflow.Now(ctx)
 			}()
-			out, err := h(ctx, call{workflow.GetCurrentUpdateInfo(ctx).ID, req.Digest}, req.In)
+			if d := r.done(c.id); d != nil && d.Digest != c.digest {
+				return session.Response[Out]{Digest: req.Digest}, r.answer(session.ReusedCallID(c.id), req.Digest)
+			}
+			// For the defaults: session.Client has filled them in, others may not. The
+			// rules were the validator's, and those of a later version do not count.
+			_ = session.Validate(&req.In) //workflowcheck:ignore defaults by reflection
+			out, err := h(ctx, c, req.In)
+			if err == nil {
+				err = r.pace.wait(ctx, payloadBytes(out))
+			}
 			return session.Response[Out]{Digest: req.Digest, Out: out}, r.answer(err, req.Digest)
 		},
 		workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, req session.Request[In]) error {
-				return r.admit(req.Owner, func() error { return session.Validate(&req.In) })
+			Validator: func(ctx workflow.Context, req session.Request[In]) error {
+				fits := func() bool { return r.pace.fits(ctx, payloadBytes(req)) }
+				return r.admit(req.Owner, fits, func() error {
+					// A start that is sent again to another run than the first: refused here, it
+					// does not stand in the way of the right one.
+					if op.Name == session.StartSession.Name && r.st.Started != "" && req.Digest != r.st.Started {
+						return session.ReusedCallID(workflow.GetCurrentUpdateInfo(ctx).ID)
+					}
+					return session.Validate(&req.In) //workflowcheck:ignore a validator is not replayed
+				})
 			},
 		})
 }
 
 // admit is the validator of every update. It must be pure: a rejected update
 // leaves no trace and may come again.
-func (r *run) admit(owner string, validate func() error) error {
+func (r *run) admit(owner string, fits func() bool, validate func() error) error {
 	switch {
 	case owner != r.in.Owner:
 		return session.EncodeError(session.NoSession(r.in.SessionID))
@@ -66,6 +86,8 @@ func (r *run) admit(owner string, validate func() error) error {
 		return session.EncodeError(session.Ended(r.st.Reason))
 	case r.draining:
 		return temporal.NewApplicationError("the session continues as new", session.FailureDraining)
+	case !fits():
+		return temporal.NewApplicationError("too much at once", session.FailureDraining)
 	}
 	if err := validate(); err != nil {
 		return session.EncodeError(session.DecodeError(err))
@@ -87,6 +109,9 @@ func (r *run) answer(err error, digest string) error {
 		}
 	}
 	e := session.DecodeError(err)
+	if e.Code == session.Internal && !proves(err) {
+		e = session.Wrap(err, session.Lost, "the session's host gave no answer in time, and it is not known whether the call took effect; look at the state before you repeat it")
+	}
 	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Code), temporal.ApplicationErrorOptions{
 		NonRetryable: true, Details: []any{digest}, Cause: e.Unwrap(),
 	})

@@ -20,6 +20,13 @@ const startAnswerWithin = 45 * time.Second
 func (r *run) start(ctx workflow.Context) {
 	bctx, done := r.breakable(ctx, onEnd)
 	defer done()
+	tctx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	workflow.Go(tctx, func(ctx workflow.Context) {
+		if workflow.Sleep(ctx, r.st.ExpiresAt.Sub(workflow.Now(ctx))) == nil {
+			r.askEnd(reasonExpired)
+		}
+	})
 	err := r.place(bctx)
 	if err == nil {
 		err = r.create(bctx, r.st.Parent)
@@ -29,6 +36,8 @@ func (r *run) start(ctx workflow.Context) {
 		r.st.LastActivity = workflow.Now(ctx)
 		r.setStatus(ctx, session.StatusRunning)
 	case r.ending:
+	case ctx.Err() != nil:
+		r.askEnd(reasonCancelled)
 	default:
 		r.fail(err)
 	}
@@ -70,26 +79,38 @@ func (r *run) create(ctx workflow.Context, snapshotID string) error {
 	return workflow.ExecuteActivity(r.host(ctx, prepare("create sandbox")), activities.CreateSandbox, spec).Get(ctx, &r.st.Sandbox)
 }
 
-// recover brings back a sandbox whose incarnation is gone: its container is
-// started again if it is still there, else the latest snapshot is restored if
-// the session wants that, else the session is lost. Whoever notices first does
-// it; calls wait meanwhile.
-func (r *run) recover(ctx workflow.Context, incarnation int) {
-	if r.busy {
-		_ = workflow.Await(ctx, func() bool { return !r.busy })
-	}
-	if r.ending || r.st.Status != session.StatusRunning || r.st.Sandbox.Ref.Incarnation != incarnation {
-		return
+// change keeps calls from the sandbox, and other changes, until release is
+// called.
+func (r *run) change(ctx workflow.Context) (release func(), err error) {
+	if err := workflow.Await(ctx, func() bool { return !r.busy }); err != nil {
+		return nil, err
 	}
 	r.busy = true
-	defer func() { r.busy = false }()
+	return func() {
+		r.busy = false
+		r.changes++
+	}, nil
+}
+
+// recover brings back a sandbox that is gone: its container is started again if
+// it is still there, else the latest snapshot is restored if the session wants
+// that, else the session is lost. Whoever notices first does it; calls wait
+// meanwhile. seen is r.changes when the sandbox was last used: what was noticed
+// before a change says nothing of the sandbox after it.
+func (r *run) recover(ctx workflow.Context, seen int) {
+	release, err := r.change(ctx)
+	if err != nil {
+		return
+	}
+	if r.ending || r.st.Status != session.StatusRunning || r.changes != seen {
+		r.busy = false
+		return
+	}
+	defer release()
 	bctx, done := r.breakable(ctx, onEnd)
 	defer done()
 
-	var sb activities.Sandbox
-	err := workflow.ExecuteActivity(r.host(bctx, prepare("revive sandbox")), activities.ReviveSandbox, r.st.Sandbox.Ref).Get(bctx, &sb)
-	if err == nil {
-		r.st.Sandbox = sb
+	if err = r.revive(bctx); err == nil {
 		r.st.Notice = "The sandbox had stopped at " + session.Time(workflow.Now(ctx)) + " and was started again: files are kept, its processes have ended."
 		return
 	}
@@ -106,9 +127,22 @@ func (r *run) recover(ctx workflow.Context, incarnation int) {
 	if r.ending {
 		return
 	}
+	if ctx.Err() != nil {
+		return // the workflow was cancelled: what is there, its end removes
+	}
 	workflow.GetLogger(ctx).Warn("sandbox is lost", session.KeySession, r.in.SessionID, "error", err)
 	r.st.Reason = "its container was removed"
 	r.setStatus(ctx, session.StatusLost)
+}
+
+// revive starts the sandbox's container again if it does not run.
+func (r *run) revive(ctx workflow.Context) error {
+	var sb activities.Sandbox
+	err := workflow.ExecuteActivity(r.host(ctx, prepare("revive sandbox")), activities.ReviveSandbox, r.st.Sandbox.Ref).Get(ctx, &sb)
+	if err == nil {
+		r.st.Sandbox = sb
+	}
+	return err
 }
 
 func (r *run) lostMessage() string {
@@ -142,15 +176,15 @@ func (r *run) getSession(ctx workflow.Context, _ call, _ session.GetSessionIn) (
 	bctx, done := r.breakable(ctx, onDrain)
 	defer done()
 	var rep activities.UsageReport
-	ref := r.st.Sandbox.Ref
-	err := workflow.ExecuteActivity(r.host(bctx, quick("usage")), activities.DescribeUsage, ref).Get(bctx, &rep)
+	changes := r.changes
+	err := workflow.ExecuteActivity(r.host(bctx, quick("usage")), activities.DescribeUsage, r.st.Sandbox.Ref).Get(bctx, &rep)
 	switch {
 	case err == nil:
 		out.Usage, out.Commands = &rep.Usage, rep.Commands
 	case temporal.IsCanceledError(err):
 		return out, err
 	case session.FailureType(err) == session.FailureSandboxGone:
-		r.recover(ctx, ref.Incarnation)
+		r.recover(ctx, changes)
 		return r.sessionOut(), nil
 	}
 	return out, nil // without usage: the state is still worth an answer

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
 // doneCall is a call that took effect in the workflow itself and not in the
@@ -30,16 +28,13 @@ func once[Out any](ctx workflow.Context, r *run, c call, lock lockFunc, do func(
 		return out, err
 	}
 	defer unlock()
-	if i := slices.IndexFunc(r.st.Done, func(d doneCall) bool { return d.CallID == c.id }); i >= 0 {
-		if r.st.Done[i].Digest != c.digest {
-			return out, session.ReusedCallID(c.id)
-		}
-		return out, json.Unmarshal(r.st.Done[i].Out, &out)
+	if d := r.done(c.id); d != nil {
+		return out, json.Unmarshal(d.Out, &out) //workflowcheck:ignore its result depends on d.Out alone
 	}
 	if out, err = do(lctx); err != nil {
 		return out, err
 	}
-	b, err := json.Marshal(out)
+	b, err := json.Marshal(out) //workflowcheck:ignore as above
 	if err != nil {
 		return out, err
 	}
@@ -48,6 +43,16 @@ func once[Out any](ctx workflow.Context, r *run, c call, lock lockFunc, do func(
 		r.st.Done = slices.Delete(r.st.Done, 0, extra)
 	}
 	return out, nil
+}
+
+// done finds a lifecycle call that took effect, or nil.
+func (r *run) done(callID string) *doneCall {
+	for i := range r.st.Done {
+		if r.st.Done[i].CallID == callID {
+			return &r.st.Done[i]
+		}
+	}
+	return nil
 }
 
 // lockFunc gives exclusion and a context that breaks when the session ends.

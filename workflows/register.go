@@ -9,8 +9,8 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-// Options are the same in every worker of an installation: changing them while
-// sessions run changes what those do next, never what they did.
+// Options are the same in every worker of an installation. A run of a session
+// keeps those it began with: changing them changes what its next run does.
 type Options struct {
 	// CallBound is how long a call may try to reach its sandbox before it is
 	// given up; 0 is 10 min. A command's own run time does not count.
@@ -20,6 +20,16 @@ type Options struct {
 	// EventsPerRun is after how many history events a session continues as
 	// new; 0 leaves it to Temporal's suggestion (4,096).
 	EventsPerRun int
+}
+
+// recorded gives the options that the run began with: with others, a replay
+// would take other turns.
+func (o Options) recorded(ctx workflow.Context) Options {
+	var began Options
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return o }).Get(&began); err != nil {
+		panic(err) // an unreadable history: fail the task, not the session
+	}
+	return began
 }
 
 func (o Options) withDefaults() Options {

@@ -13,7 +13,7 @@ import (
 // runSession is the Session workflow. Handlers are registered before the first
 // blocking call, so that no update finds the workflow deaf.
 func runSession(ctx workflow.Context, in session.WorkflowInput, o Options) error {
-	r, err := newRun(ctx, in, o)
+	r, err := newRun(ctx, in, o.recorded(ctx))
 	if err != nil {
 		return err
 	}
@@ -23,6 +23,8 @@ func runSession(ctx workflow.Context, in session.WorkflowInput, o Options) error
 	r.listen(ctx)
 	if in.State == nil {
 		r.start(ctx)
+	} else {
+		r.resume(ctx)
 	}
 	if r.live(ctx) {
 		return r.continueAsNew(ctx)
@@ -30,6 +32,21 @@ func runSession(ctx workflow.Context, in session.WorkflowInput, o Options) error
 	r.end(ctx)
 	return nil
 }
+
+// resume goes on with what the run before left.
+func (r *run) resume(ctx workflow.Context) {
+	workflow.SetCurrentDetails(ctx, r.details()) // a run's own, unlike search attributes
+	for _, id := range r.st.Interrupted {
+		r.interrupt(ctx, id)
+	}
+}
+
+// Reasons of an end.
+const (
+	reasonExpired   = "its lifetime is over"
+	reasonCancelled = "its workflow was cancelled"
+	reasonIdle      = "it was idle"
+)
 
 // live lets the session live until it ends (false) or the run has grown long
 // enough to be continued as new (true).
@@ -40,13 +57,13 @@ func (r *run) live(ctx workflow.Context) (continues bool) {
 		}
 		now := workflow.Now(ctx)
 		if !now.Before(r.st.ExpiresAt) {
-			r.askEnd("its lifetime is over")
+			r.askEnd(reasonExpired)
 			return false
 		}
 		idleAt := r.st.LastActivity.Add(time.Duration(r.in.Start.IdleTimeoutSeconds) * time.Second)
 		if !now.Before(idleAt) && r.calls == 0 {
 			if r.idle(ctx) {
-				r.askEnd("it was idle")
+				r.askEnd(reasonIdle)
 				return false
 			}
 			continue
@@ -62,7 +79,7 @@ func (r *run) live(ctx workflow.Context) (continues bool) {
 			return r.over() || r.long(ctx) || (busy && r.calls == 0)
 		})
 		if err != nil { // the workflow was cancelled: end in good order
-			r.askEnd("its workflow was cancelled")
+			r.askEnd(reasonCancelled)
 			return false
 		}
 		if !r.over() && r.long(ctx) {
@@ -91,10 +108,12 @@ func (r *run) idle(ctx workflow.Context) bool {
 		return true
 	}
 	var rep activities.UsageReport
-	ref := r.st.Sandbox.Ref
-	err := workflow.ExecuteActivity(r.host(ctx, quick("idle check")), activities.DescribeUsage, ref).Get(ctx, &rep)
+	changes := r.changes
+	bctx, done := r.breakable(ctx, onEnd)
+	defer done()
+	err := workflow.ExecuteActivity(r.host(bctx, quick("idle check")), activities.DescribeUsage, r.st.Sandbox.Ref).Get(bctx, &rep)
 	if session.FailureType(err) == session.FailureSandboxGone {
-		r.recover(ctx, ref.Incarnation)
+		r.recover(ctx, changes)
 	}
 	if r.calls > 0 || r.ending {
 		return false
@@ -141,12 +160,11 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	r.draining = true
 	r.breakWaits(onDrain)
 	r.awaitHandlers(ctx)
-	if r.ending { // the end came while handlers finished
-		r.end(ctx)
-		return nil
-	}
 	r.drainSignals(ctx)
-	if r.ending {
+	if ctx.Err() != nil { // a new run would not know
+		r.askEnd(reasonCancelled)
+	}
+	if r.ending { // the end came while handlers finished
 		r.end(ctx)
 		return nil
 	}
@@ -157,10 +175,12 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, session.WorkflowType, next)
 }
 
-// awaitHandlers waits until no handler is at work. Closing before would make
-// accepted updates fail.
+// awaitHandlers waits until nothing is at work. Closing before would make
+// accepted updates fail, and leave behind what is still being made.
 func (r *run) awaitHandlers(ctx workflow.Context) {
-	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	_ = workflow.Await(ctx, func() bool {
+		return workflow.AllHandlersFinished(ctx) && r.pending == 0 && !r.busy
+	})
 }
 
 var (

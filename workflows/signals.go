@@ -3,29 +3,34 @@ package workflows
 import (
 	"slices"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-// listen receives signals as long as the run lives.
+// listen receives signals as long as the run lives. ReceiveAsync drops a signal
+// that cannot be decoded; Receive would wait for the next of its kind and leave
+// the others unheard.
 func (r *run) listen(ctx workflow.Context) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		sel := workflow.NewSelector(ctx)
 		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalEnd), func(ch workflow.ReceiveChannel, _ bool) {
 			var s session.End
-			ch.Receive(ctx, &s)
-			r.onEndSignal(s)
+			if ch.ReceiveAsync(&s) {
+				r.onEndSignal(s)
+			}
 		})
 		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalTouch), func(ch workflow.ReceiveChannel, _ bool) {
-			ch.Receive(ctx, nil)
+			ch.ReceiveAsync(nil)
 			r.st.LastActivity = workflow.Now(ctx)
 		})
 		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalInterrupt), func(ch workflow.ReceiveChannel, _ bool) {
 			var s session.Interrupt
-			ch.Receive(ctx, &s)
-			r.onInterrupt(ctx, s)
+			if ch.ReceiveAsync(&s) {
+				r.onInterrupt(ctx, s)
+			}
 		})
 		for {
 			sel.Select(ctx)
@@ -45,9 +50,7 @@ func (r *run) drainSignals(ctx workflow.Context) {
 	}
 	var i session.Interrupt
 	for workflow.GetSignalChannel(ctx, session.SignalInterrupt).ReceiveAsync(&i) {
-		if i.Owner == r.in.Owner {
-			r.rememberInterrupt(i.CallID)
-		}
+		r.onInterrupt(ctx, i)
 	}
 }
 
@@ -63,29 +66,29 @@ func (r *run) onInterrupt(ctx workflow.Context, s session.Interrupt) {
 	if s.Owner != r.in.Owner || session.CheckCallID(s.CallID) != nil {
 		return
 	}
-	r.rememberInterrupt(s.CallID)
-	workflow.Go(ctx, func(ctx workflow.Context) { r.interrupt(ctx, s.CallID) })
-}
-
-func (r *run) interrupt(ctx workflow.Context, callID string) {
-	bctx, done := r.breakable(ctx, onDrain)
-	defer done()
-	if r.awaitSandbox(bctx) != nil {
-		return // it ends with the session, or the next run sees it in the state
+	if slices.Contains(r.st.Interrupted, s.CallID) {
+		return // at work already
 	}
-	task := activities.Task[activities.None]{Ref: r.st.Sandbox.Ref, CallID: callID}
-	err := workflow.ExecuteActivity(r.host(bctx, deliver("interrupt", 0, r.o.CallBound)), activities.Interrupt, task).Get(bctx, nil)
-	if err == nil {
-		r.st.Interrupted = slices.DeleteFunc(r.st.Interrupted, func(id string) bool { return id == callID })
-	}
-}
-
-func (r *run) rememberInterrupt(callID string) {
-	if slices.Contains(r.st.Interrupted, callID) {
-		return
-	}
-	r.st.Interrupted = append(r.st.Interrupted, callID)
+	r.st.Interrupted = append(r.st.Interrupted, s.CallID)
 	if extra := len(r.st.Interrupted) - maxInterrupted; extra > 0 {
 		r.st.Interrupted = slices.Delete(r.st.Interrupted, 0, extra)
 	}
+	r.interrupt(ctx, s.CallID)
+}
+
+// interrupt sees to it in the background. Only the end of the run leaves it
+// undone: the next run, or the end of the session, goes on with it.
+func (r *run) interrupt(ctx workflow.Context, callID string) {
+	if r.draining || r.ending {
+		return
+	}
+	r.pending++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { r.pending-- }()
+		_, err := toGuest[activities.None, activities.None](ctx, r, call{id: callID},
+			request{activity: activities.Interrupt, summary: summary("interrupt", callID)}, activities.None{})
+		if !temporal.IsCanceledError(err) {
+			r.st.Interrupted = slices.DeleteFunc(r.st.Interrupted, func(id string) bool { return id == callID })
+		}
+	})
 }

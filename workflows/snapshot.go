@@ -20,34 +20,49 @@ func (r *run) snapshot(ctx workflow.Context, c call, in session.SnapshotIn) (ses
 
 func (r *run) takeSnapshot(ctx workflow.Context, c call, in session.SnapshotIn) (session.SnapshotOut, error) {
 	id := session.MakeSnapshotID(r.in.SessionID, c.id)
-	var img activities.SnapshotImage
-	for {
-		ref := r.st.Sandbox.Ref
-		err := workflow.ExecuteActivity(r.host(ctx, prepare(summary(session.TakeSnapshot.Name, in.Name))), activities.TakeSnapshot,
-			activities.SnapshotSpec{Sandbox: ref, SnapshotID: id, CallID: c.id, Owner: r.in.Owner}).Get(ctx, &img)
-		if err == nil {
-			break
-		}
-		if session.FailureType(err) != session.FailureSandboxGone {
-			return session.SnapshotOut{}, err
-		}
-		r.recover(ctx, ref.Incarnation)
-		if err := r.awaitSandbox(ctx); err != nil {
-			return session.SnapshotOut{}, err
-		}
+	img, err := r.takeImage(ctx, activities.SnapshotSpec{SnapshotID: id, CallID: c.id, Owner: r.in.Owner}, in.Name)
+	if err != nil {
+		return session.SnapshotOut{}, err
 	}
 	info := session.SnapshotInfo{
 		SnapshotID: id, Name: in.Name, SessionID: r.in.SessionID, Parent: r.st.Parent,
 		SizeBytes: img.SizeBytes, Excluded: img.Excluded, CreatedAt: session.Time(img.CreatedAt),
 		ExpiresAt: session.Time(img.CreatedAt.Add(r.o.SnapshotRetention)),
 	}
-	if err := r.startSnapshotWorkflow(ctx, info); err != nil {
+	// From here on the session's end must not come between: an image that has no
+	// workflow is an orphan. Nor is this context ever cancelled: that would cancel
+	// the snapshot's workflow, which is to say delete the snapshot.
+	dctx, _ := workflow.NewDisconnectedContext(ctx)
+	if err := r.startSnapshotWorkflow(dctx, info); err != nil {
 		return session.SnapshotOut{}, err
 	}
 	r.st.Latest = id
 	return session.SnapshotOut{
 		SnapshotID: id, Name: in.Name, SizeBytes: img.SizeBytes, Excluded: img.Excluded, CreatedAt: info.CreatedAt,
 	}, nil
+}
+
+// takeImage makes the snapshot's image, of a sandbox that had stopped too: its
+// files are all there. One that had to be restored is another: the caller must
+// know before it is kept.
+func (r *run) takeImage(ctx workflow.Context, spec activities.SnapshotSpec, name string) (activities.SnapshotImage, error) {
+	incarnation := r.st.Sandbox.Ref.Incarnation
+	for recoveries := 0; ; recoveries++ {
+		var img activities.SnapshotImage
+		spec.Sandbox = r.st.Sandbox.Ref
+		changes := r.changes
+		err := workflow.ExecuteActivity(r.host(ctx, prepare(summary(session.TakeSnapshot.Name, name))), activities.TakeSnapshot, spec).Get(ctx, &img)
+		if session.FailureType(err) != session.FailureSandboxGone || recoveries == maxRecoveries {
+			return img, err
+		}
+		r.recover(ctx, changes)
+		if err := r.awaitSandbox(ctx); err != nil {
+			return img, err
+		}
+		if r.st.Sandbox.Ref.Incarnation != incarnation {
+			return img, session.Errorf(session.FailedPrecondition, "no snapshot was taken. %s", r.st.Notice)
+		}
+	}
 }
 
 func (r *run) startSnapshotWorkflow(ctx workflow.Context, info session.SnapshotInfo) error {
@@ -100,10 +115,17 @@ func (r *run) restoreFrom(ctx workflow.Context, in session.RestoreSnapshotIn) (s
 	if err != nil {
 		return out, err
 	}
-	r.busy = true
-	defer func() { r.busy = false }()
+	release, err := r.change(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
 	if err := r.create(ctx, in.SnapshotID); err != nil {
-		if !r.ending {
+		switch rerr := r.revive(ctx); {
+		case rerr == nil: // the sandbox of before is still there
+			r.st.Reason = ""
+			r.setStatus(ctx, session.StatusRunning)
+		case ctx.Err() == nil:
 			r.st.Reason = "a restore failed half-way"
 			r.setStatus(ctx, session.StatusLost)
 		}

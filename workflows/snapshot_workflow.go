@@ -33,6 +33,8 @@ func runSnapshot(ctx workflow.Context, in SnapshotInput) error {
 		workflow.SetUpdateHandlerWithOptions(ctx, session.DeleteSnapshot.Name,
 			func(ctx workflow.Context, req session.Request[session.DeleteSnapshotIn]) (session.Response[session.DeleteSnapshotOut], error) {
 				deleted = true
+				ctx, cancel := workflow.NewDisconnectedContext(ctx)
+				defer cancel()
 				err := workflow.Await(ctx, func() bool { return gone })
 				return session.Response[session.DeleteSnapshotOut]{
 					Digest: req.Digest, Out: session.DeleteSnapshotOut{SnapshotID: id},
@@ -50,17 +52,15 @@ func runSnapshot(ctx workflow.Context, in SnapshotInput) error {
 	if err != nil {
 		return err
 	}
-	_, err = workflow.AwaitWithTimeout(ctx, time.Duration(in.RetentionSeconds)*time.Second, func() bool { return deleted })
-	if err != nil {
-		return err // cancelled: the image stays for the operator
-	}
+	// Deleted, too old, or the workflow cancelled, which is one more way to say so.
+	_, _ = workflow.AwaitWithTimeout(ctx, time.Duration(in.RetentionSeconds)*time.Second, func() bool { return deleted })
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
 	deleted = true // from now on nobody finds it
 	o := cleanup("remove snapshot")
 	o.TaskQueue = in.Record.HostQueue
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activities.RemoveSnapshot, id).Get(ctx, nil)
 	gone = true
-	if werr := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); werr != nil {
-		return werr
-	}
+	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 	return err
 }

@@ -21,6 +21,8 @@ type state struct {
 	Sandbox activities.Sandbox `json:"sandbox"`
 	// Incarnation is the newest that was asked for, whether it came up or not.
 	Incarnation int `json:"incarnation"`
+	// Started is the digest of start_session's arguments as they came.
+	Started string `json:"started,omitempty"`
 	// Parent is the snapshot the files came from, Latest the newest one taken.
 	Parent string `json:"parent,omitempty"`
 	Latest string `json:"latest,omitempty"`
@@ -29,7 +31,7 @@ type state struct {
 	LastActivity time.Time `json:"last_activity"`
 	ExpiresAt    time.Time `json:"expires_at"`
 	// Interrupted are calls to be interrupted that are not known to have
-	// ended; the newest maxInterrupted.
+	// ended, for the next run to go on with; the newest maxInterrupted.
 	Interrupted []string `json:"interrupted,omitempty"`
 	// Done are the lifecycle calls that took effect; the newest maxDone.
 	Done []doneCall `json:"done,omitempty"`
@@ -48,19 +50,27 @@ type run struct {
 
 	draining  bool
 	ending    bool // the end was asked for
-	busy      bool // a lifecycle operation changes the sandbox: calls wait
+	busy      bool // the sandbox is being changed: calls wait
+	changes   int  // how often it was changed
+	pending   int  // interrupts at work
 	calls     int  // handlers at work on a call
 	lifecycle workflow.Mutex
+	pace      *pace
 }
 
 func newRun(ctx workflow.Context, in session.WorkflowInput, o Options) (*run, error) {
-	r := &run{in: in, o: o, info: workflow.GetInfo(ctx), lifecycle: workflow.NewMutex(ctx)}
+	r := &run{in: in, o: o, info: workflow.GetInfo(ctx), lifecycle: workflow.NewMutex(ctx), pace: newPace(ctx)}
 	if in.State != nil {
-		return r, json.Unmarshal(in.State, &r.st)
+		return r, json.Unmarshal(in.State, &r.st) //workflowcheck:ignore its result depends on the state alone
 	}
 	now := workflow.Now(ctx)
+	started, err := session.Digest(session.StartSession.Name, in.Start) //workflowcheck:ignore a hash
+	if err != nil {
+		return nil, err
+	}
 	r.st = state{
 		Status:       session.StatusStarting,
+		Started:      started,
 		Parent:       in.Start.SnapshotID,
 		LastActivity: now,
 		ExpiresAt:    now.Add(time.Duration(in.Start.MaxLifetimeSeconds) * time.Second),
@@ -70,7 +80,7 @@ func newRun(ctx workflow.Context, in session.WorkflowInput, o Options) (*run, er
 
 // carry gives the input of the next run.
 func (r *run) carry() (session.WorkflowInput, error) {
-	b, err := json.Marshal(r.st)
+	b, err := json.Marshal(r.st) //workflowcheck:ignore as above
 	next := r.in
 	next.State = b
 	return next, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/client"
@@ -20,7 +21,7 @@ const (
 	DefaultPidsLimit   = 512
 	DefaultPullTimeout = 10 * time.Minute
 	DefaultIdleStream  = 10 * time.Minute
-	DefaultGuestWait   = 10 * time.Second
+	DefaultGuestWait   = 20 * time.Second
 )
 
 // Options configures a Backend. Fields without a default are required.
@@ -52,7 +53,8 @@ type Options struct {
 	PullTimeout time.Duration
 	// IdleStream is how long an unused stream to a guest is kept. Default 10 min.
 	IdleStream time.Duration
-	// GuestWait is how long a started guest may take to answer. Default 10 s.
+	// GuestWait is how long a started guest may take to answer. Default 20 s, for
+	// a host that starts many at a time; one that died is noticed at once.
 	GuestWait time.Duration
 }
 
@@ -67,6 +69,11 @@ type Backend struct {
 	guest   program
 	derive  singleflight.Group // by base image ID
 	streams *streams
+	commits commits
+
+	background sync.WaitGroup  // what goes on after a call gave up
+	life       context.Context //nolint:containedctx // of the Backend, which outlives every call
+	end        context.CancelFunc
 }
 
 var _ activities.Backend = (*Backend)(nil)
@@ -85,6 +92,7 @@ func New(ctx context.Context, opts Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{opts: opts, api: opts.Client, log: opts.Logger}
+	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	if b.api == nil {
 		c, err := opts.Host.connect()
 		if err != nil {
@@ -156,12 +164,24 @@ func (b *Backend) noAnswer(err error) error {
 	return fmt.Errorf("the Docker Engine at %s does not answer (is it running, and may this user use it?): %w", b.api.DaemonHost(), err)
 }
 
+// outlive makes a context for what goes on when ctx ends: until limit, or Close.
+func (b *Backend) outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(b.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // HostID is the host's ID and the start of a digest of the engine's, which the
 // engine keeps in its data directory.
 func (b *Backend) HostID() string { return b.hostID }
 
 // Close closes the streams to guests, and the client if New made it.
 func (b *Backend) Close() error {
+	b.end()
+	b.background.Wait()
 	if b.streams != nil {
 		b.streams.close()
 	}

@@ -43,9 +43,9 @@ func (b *Backend) createContainer(ctx context.Context, spec activities.SandboxSp
 	name := containerName(spec.SessionID, spec.Incarnation)
 	started := time.Now()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-		created, err := b.api.ContainerCreate(ctx, b.config(spec, img), host, nil, nil, name)
+		created, err := b.createOnce(ctx, b.config(spec, img), host, name)
 		if err == nil {
-			return created.ID, true, nil
+			return created, true, nil
 		}
 		if !errdefs.IsConflict(err) {
 			return "", false, engineErr("create container", err)
@@ -66,6 +66,18 @@ func (b *Backend) createContainer(ctx context.Context, spec activities.SandboxSp
 			return "", false, engineErr("create container", err)
 		}
 	}
+}
+
+// createOnce sees a creation through when ctx ends meanwhile: the engine would,
+// and nobody would know the container that is to be removed again.
+func (b *Backend) createOnce(ctx context.Context, config *container.Config, host *container.HostConfig, name string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	created, err := b.api.ContainerCreate(ctx, config, host, nil, nil, name)
+	return created.ID, err
 }
 
 // pauseFor waits, and tells whether ctx still goes on.
@@ -230,11 +242,11 @@ func excluded(info container.InspectResponse) []string {
 	return places
 }
 
-func joinPlaces(places []string) string { return strings.Join(places, ":") }
+func joinPlaces(places []string) string { return strings.Join(places, "\n") }
 
 func splitPlaces(text string) []string {
 	if text == "" {
 		return nil
 	}
-	return strings.Split(text, ":")
+	return strings.Split(text, "\n")
 }

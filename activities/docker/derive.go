@@ -40,7 +40,7 @@ func (b *Backend) derivedImage(ctx context.Context, base baseImage) (image.Inspe
 	}
 	// The making goes on when one of those who wait for it gives up.
 	result := b.derive.DoChan(ref, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deriveTimeout)
+		ctx, cancel := b.outlive(ctx, deriveTimeout)
 		defer cancel()
 		if found, ok, err := b.findDerived(ctx, ref, base); err != nil || ok {
 			return found, err
@@ -211,15 +211,19 @@ func (b *Backend) sweepBuilds(ctx context.Context) {
 	}
 }
 
-// pruneDerived removes derived images of other guests. One that a container
-// uses, or an image is made of, the engine keeps.
+// pruneDerived removes derived images that nobody asks for any more: those of
+// other guests, and those of a base that lost its name to a newer one. One that
+// a container uses, or an image is made of, the engine keeps; one that is asked
+// for again after all is made again.
 func (b *Backend) pruneDerived(ctx context.Context) {
 	found, err := b.api.ImageList(ctx, image.ListOptions{Filters: b.ours(session.LabelKind, kindDerived)})
 	if err != nil {
 		return
 	}
 	for _, img := range found {
-		if img.Labels[labelGuest] != b.guest.version {
+		base, ok, err := b.inspectImage(ctx, img.Labels[labelBase])
+		nameless := err == nil && (!ok || len(base.RepoTags)+len(base.RepoDigests) == 0)
+		if nameless || img.Labels[labelGuest] != b.guest.version {
 			b.removeImage(ctx, img.ID)
 		}
 	}

@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +19,8 @@ import (
 // Host says where an engine listens and how to speak TLS to it. The zero value
 // is the local default, unix:///var/run/docker.sock.
 type Host struct {
-	// Address is a URL: unix://, tcp://, http://, https:// or npipe://.
+	// Address is a URL: unix://, tcp://, http://, https://, npipe:// or ssh://,
+	// which needs the ssh command here and the docker command there.
 	Address string
 	// CACert, Cert and Key are files in PEM; empty for no TLS of that kind.
 	CACert, Cert, Key string
@@ -37,18 +40,6 @@ func ResolveHost(getenv func(string) string, home string) (Host, error) {
 	if dir == "" {
 		dir = filepath.Join(home, ".docker")
 	}
-	host, err := resolve(getenv, dir)
-	if err != nil {
-		return Host{}, err
-	}
-	if strings.HasPrefix(host.Address, "ssh://") {
-		return Host{}, fmt.Errorf("%s: %s: an engine over ssh is not supported; forward its socket "+
-			"(ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock ...) and set DOCKER_HOST=unix:///tmp/docker.sock", host.Source, host.Address)
-	}
-	return host, nil
-}
-
-func resolve(getenv func(string) string, dir string) (Host, error) {
 	if address := getenv("DOCKER_HOST"); address != "" {
 		host := Host{Address: address, Source: "DOCKER_HOST"}
 		if getenv("DOCKER_TLS_VERIFY") != "" {
@@ -127,7 +118,15 @@ func exists(path string) bool {
 // connect makes a client that speaks the newest API both sides know.
 func (h Host) connect() (*client.Client, error) {
 	opts := []client.Opt{client.WithAPIVersionNegotiation()}
-	if h.Address != "" {
+	switch {
+	case strings.HasPrefix(h.Address, "ssh://"):
+		argv, err := sshCommand(h.Address)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", h.Source, err)
+		}
+		opts = append(opts, client.WithHost("http://docker.invalid"), client.WithDialContext(
+			func(context.Context, string, string) (net.Conn, error) { return dialCommand(argv) })) //nolint:contextcheck // the connection outlives the dialling
+	case h.Address != "":
 		opts = append(opts, client.WithHost(h.Address))
 	}
 	if h.CACert != "" || h.Cert != "" {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -39,15 +40,14 @@ func TestResolveHost(t *testing.T) {
 		address string
 		fails   string
 	}{
-		"current context":        {nil, "unix:///desktop.sock", ""},
-		"DOCKER_HOST wins":       {map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, "tcp://h:1", ""},
-		"DOCKER_CONTEXT":         {map[string]string{"DOCKER_CONTEXT": "remote"}, "tcp://remote:2376", ""},
-		"the default context":    {map[string]string{"DOCKER_CONTEXT": "default"}, client.DefaultDockerHost, ""},
-		"another config":         {map[string]string{"DOCKER_CONFIG": empty}, client.DefaultDockerHost, ""},
-		"unknown context":        {map[string]string{"DOCKER_CONTEXT": "none"}, "", "docker context ls"},
-		"no docker endpoint":     {map[string]string{"DOCKER_CONTEXT": "kube"}, "", "docker context use"},
-		"ssh":                    {map[string]string{"DOCKER_CONTEXT": "far"}, "", "forward its socket"},
-		"ssh in the DOCKER_HOST": {map[string]string{"DOCKER_HOST": "ssh://far"}, "", "forward its socket"},
+		"current context":     {nil, "unix:///desktop.sock", ""},
+		"DOCKER_HOST wins":    {map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, "tcp://h:1", ""},
+		"DOCKER_CONTEXT":      {map[string]string{"DOCKER_CONTEXT": "remote"}, "tcp://remote:2376", ""},
+		"the default context": {map[string]string{"DOCKER_CONTEXT": "default"}, client.DefaultDockerHost, ""},
+		"another config":      {map[string]string{"DOCKER_CONFIG": empty}, client.DefaultDockerHost, ""},
+		"unknown context":     {map[string]string{"DOCKER_CONTEXT": "none"}, "", "docker context ls"},
+		"no docker endpoint":  {map[string]string{"DOCKER_CONTEXT": "kube"}, "", "docker context use"},
+		"ssh":                 {map[string]string{"DOCKER_CONTEXT": "far"}, "ssh://me@far", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, err := docker.ResolveHost(func(key string) string { return c.env[key] }, home)
@@ -69,4 +69,26 @@ func TestResolveHost(t *testing.T) {
 	}, home)
 	require.NoError(t, err)
 	require.Equal(t, "/certs/key.pem", host.Key)
+}
+
+// A stand-in for ssh runs the remote command here.
+func TestEngineOverSSH(t *testing.T) {
+	if _, err := exec.LookPath("docker"); err != nil {
+		t.Skip("needs the docker command; run `make setup`")
+	}
+	engine(t)
+	bin := t.TempDir()
+	script := "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift; test \"$1\" = far || { echo \"unknown host $1\" >&2; exit 255; }\nshift; exec \"$@\"\n"
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	l := newLab(t, func(o *docker.Options) {
+		o.Client, o.Host = nil, docker.Host{Address: "ssh://me@far:22", Source: "test"}
+	})
+	_, api := create(t, l.Backend, spec())
+	require.Equal(t, "far\n", sh(t, api, "echo far"))
+
+	opts := l.opts
+	opts.Host.Address = "ssh://nowhere"
+	_, err := docker.New(t.Context(), opts)
+	require.ErrorContains(t, err, "unknown host nowhere")
 }

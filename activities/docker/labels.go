@@ -23,7 +23,7 @@ const (
 	labelBase = "mcp-sandbox.base"
 	// labelGuest is the version of the guest in an image.
 	labelGuest = "mcp-sandbox.guest"
-	// labelExcluded lists, separated by colons, what a snapshot left out.
+	// labelExcluded lists, one a line, what a snapshot left out.
 	labelExcluded = "mcp-sandbox.excluded"
 )
 
@@ -81,9 +81,12 @@ func (b *Backend) isOurs(labels map[string]string, kind string) bool {
 	return labels[session.LabelInstallation] == b.opts.InstallationID && labels[session.LabelKind] == kind
 }
 
-// The names of a session's objects hold its ID without the prefix.
+// containerName holds the start of the session's ID, enough to find it by and
+// far too little to know it: on a bridge the engine's name server tells a
+// container the names of its neighbours.
 func containerName(sessionID string, incarnation int) string {
-	return fmt.Sprintf("mcp-sandbox-%s-%d", strings.TrimPrefix(sessionID, "s_"), incarnation)
+	id := strings.TrimPrefix(sessionID, "s_")
+	return fmt.Sprintf("mcp-sandbox-%s-%d", id[:min(len(id), 10)], incarnation)
 }
 
 func volumeName(sessionID string) string {

@@ -1,7 +1,9 @@
 package docker_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +27,7 @@ func TestLabels(t *testing.T) {
 	box, _ := create(t, l.Backend, s)
 	info, err := l.api.ContainerInspect(t.Context(), box.Ref.ContainerID)
 	require.NoError(t, err)
-	require.Equal(t, "/mcp-sandbox-"+strings.TrimPrefix(s.SessionID, "s_")+"-1", info.Name)
+	require.Equal(t, "/mcp-sandbox-"+strings.TrimPrefix(s.SessionID, "s_")[:10]+"-1", info.Name)
 	volume, err := l.api.VolumeInspect(t.Context(), "mcp-sandbox-"+strings.TrimPrefix(s.SessionID, "s_"))
 	require.NoError(t, err)
 	taken := snapshot(t, l.Backend, box.Ref)
@@ -83,10 +85,41 @@ func TestPaused(t *testing.T) {
 	require.Equal(t, "awake\n", sh(t, api, "echo awake"))
 }
 
+func TestSnapshotsSideBySide(t *testing.T) {
+	l := newLab(t)
+	box, api := create(t, l.Backend, spec())
+	_, err := api.Run(t.Context(), guest.RunRequest{CallID: "background", Command: "while true; do date > file; done", MaxOutput: 100})
+	require.NoError(t, err)
+	call := session.NewCallID()
+	same := activities.SnapshotSpec{Sandbox: box.Ref, SnapshotID: session.MakeSnapshotID(box.Ref.SessionID, call), CallID: call, Owner: "owner"}
+	var wg sync.WaitGroup
+	taken := make([]activities.SnapshotImage, 3)
+	errs := make([]error, len(taken))
+	for i := range taken {
+		wg.Go(func() { taken[i], errs[i] = l.TakeSnapshot(t.Context(), same) })
+		wg.Go(func() { snapshot(t, l.Backend, box.Ref) })
+		wg.Go(func() {
+			// Whoever finds it paused meanwhile neither wakes it nor takes it for suspended.
+			state, err := l.State(t.Context(), box.Ref)
+			require.NoError(t, err)
+			require.Equal(t, activities.SandboxRunning, state)
+			_, err = l.ReviveSandbox(t.Context(), box.Ref)
+			require.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	for i := range taken {
+		require.NoError(t, errs[i])
+		require.Equal(t, taken[0], taken[i])
+	}
+	sh(t, api, "test -e file")
+	require.Len(t, images(t, l, session.LabelKind+"=image"), 4)
+}
+
 func TestForeignContainer(t *testing.T) {
 	l := newLab(t)
 	s := spec()
-	name := "mcp-sandbox-" + strings.TrimPrefix(s.SessionID, "s_") + "-1"
+	name := "mcp-sandbox-" + strings.TrimPrefix(s.SessionID, "s_")[:10] + "-1"
 	foreign, err := l.api.ContainerCreate(t.Context(), &container.Config{Image: busybox}, nil, nil, nil, name)
 	require.NoError(t, err)
 	_, createErr := l.CreateSandbox(t.Context(), s)
@@ -106,6 +139,22 @@ func TestHalfMadeIsFinished(t *testing.T) {
 	again, api := create(t, l.reopen(t), s)
 	require.Equal(t, box, again)
 	sh(t, api, "true")
+}
+
+func TestCreationGivenUp(t *testing.T) {
+	l := newLab(t)
+	create(t, l.Backend, spec()) // with it, the derived image
+	before := inventory(t, l.Backend)
+	for _, after := range []time.Duration{0, 5, 20, 40, 80, 120, 160, 200, 250} {
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+		s := spec()
+		_, err := l.CreateSandbox(ctx, s)
+		cancel()
+		if err == nil { // it was faster
+			require.NoError(t, l.RemoveSession(t.Context(), s.SessionID))
+		}
+		require.ElementsMatch(t, before, inventory(t, l.Backend), "given up after %d ms: %v", after, err)
+	}
 }
 
 func TestGuestThatCannotStart(t *testing.T) {

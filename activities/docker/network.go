@@ -32,10 +32,15 @@ func (b *Backend) bridge(ctx context.Context) (string, error) {
 	if findErr != nil || id != "" {
 		return id, findErr
 	}
+	if err != nil && strings.Contains(err.Error(), "address pool") {
+		return "", session.Wrap(err, session.ResourceExhausted, "network: the engine has no address space left for a bridge; "+
+			"the operator removes unused networks (`docker network prune`) or adds \"default-address-pools\" to daemon.json")
+	}
 	return "", engineErr("create network", err)
 }
 
-func (b *Backend) bridgeName() string { return "mcp-sandbox-" + b.opts.InstallationID }
+// bridgeName tells nothing of the installation: sandboxes see it.
+func (b *Backend) bridgeName() string { return "mcp-sandbox-" + digest(9, b.opts.InstallationID) }
 
 // interfaceName has at most the kernel's 15 bytes.
 func (b *Backend) interfaceName() string { return "mcpsb-" + digest(9, b.opts.InstallationID) }

@@ -15,8 +15,14 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-// pullReport is how often a pull's progress is logged.
-const pullReport = 5 * time.Second
+const (
+	// pullReport is how often a pull's progress is logged.
+	pullReport = 5 * time.Second
+	// pullFirst is how long a registry may take to say anything at all, and
+	// pullStall how long a pull may stand still.
+	pullFirst = 30 * time.Second
+	pullStall = 2 * time.Minute
+)
 
 // inspectOrPull gives an image, pulled when this host has none of that name. It
 // is never pulled again: sandboxes of a tag stay alike until someone updates it.
@@ -44,7 +50,11 @@ func (b *Backend) pull(ctx context.Context, ref string) error {
 	b.log.InfoContext(ctx, "pulling image", "image", ref)
 	bounded, cancel := context.WithTimeoutCause(ctx, b.opts.PullTimeout, errPullTime)
 	defer cancel()
-	err := b.pullOnce(bounded, ref)
+	watched, give := context.WithCancelCause(bounded)
+	defer give(nil)
+	silence := time.AfterFunc(pullFirst, func() { give(errNoRegistry) })
+	defer silence.Stop()
+	err := b.pullOnce(watched, ref, func() { silence.Reset(pullStall) })
 	if err == nil {
 		b.log.InfoContext(ctx, "pulled image", "image", ref)
 		return nil
@@ -52,16 +62,22 @@ func (b *Backend) pull(ctx context.Context, ref string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(context.Cause(bounded), errPullTime) {
+	if errors.Is(context.Cause(watched), errNoRegistry) {
+		return pullError(ref, errNoRegistry)
+	}
+	if errors.Is(context.Cause(watched), errPullTime) {
 		return session.Wrap(err, session.FailedPrecondition, "image %q could not be pulled within %s; "+
 			"`docker pull` it on the host, then try again", ref, b.opts.PullTimeout)
 	}
 	return pullError(ref, err)
 }
 
-var errPullTime = errors.New("the pull took too long")
+var (
+	errPullTime   = errors.New("the pull took too long")
+	errNoRegistry = errors.New("timeout: the registry is silent")
+)
 
-func (b *Backend) pullOnce(ctx context.Context, ref string) error {
+func (b *Backend) pullOnce(ctx context.Context, ref string, alive func()) error {
 	body, err := b.api.ImagePull(ctx, ref, image.PullOptions{Platform: "linux/" + b.arch})
 	if err != nil {
 		return err
@@ -75,6 +91,7 @@ func (b *Backend) pullOnce(ctx context.Context, ref string) error {
 		} else if err != nil {
 			return err
 		}
+		alive()
 		if line.Error != "" {
 			return errors.New(line.Error)
 		}
@@ -102,11 +119,13 @@ func pullError(ref string, err error) error {
 		return session.Wrap(err, session.InvalidArgument, "image: %q is no image reference such as debian:bookworm-slim", ref)
 	case has("no matching manifest", "does not match the specified platform"):
 		return session.Wrap(err, session.InvalidArgument, "image %q does not exist for this host's platform; use an image that does", ref)
-	case has("no such host", "dial tcp", "connection refused", "network is unreachable", "timeout", "deadline exceeded", "proxyconnect", "eof", "tls:"):
+	case has("denied", "unauthorized", "manifest unknown", "does not exist", "not found: manifest", ": not found"):
+		return session.Wrap(err, session.NotFound, "image %q does not exist, or needs a login; check the name, or `docker pull` it on the host", ref)
+	case has("no such host", "server misbehaving", "name resolution", "dial tcp", "connection refused", "network is unreachable", "timeout", "deadline exceeded", "proxyconnect", "eof", "tls:"):
 		return session.Wrap(err, session.NotFound, "image %q is not on this host and its registry cannot be reached; "+
 			"use an image that is there, or `docker pull` it on the host", ref)
-	case has("denied", "unauthorized", "not found", "manifest unknown", "does not exist"), errdefs.IsNotFound(err):
-		return session.Wrap(err, session.NotFound, "image %q does not exist, or needs a login; check the name, or `docker pull` it on the host", ref)
+	case errdefs.IsNotFound(err), has("not found"):
+		return session.Wrap(err, session.NotFound, "image %q is not in its registry; check the name, or `docker pull` it on the host", ref)
 	}
 	return session.Wrap(err, session.FailedPrecondition, "image %q could not be pulled (%s); `docker pull` it on the host, then try again", ref, err)
 }

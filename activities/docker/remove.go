@@ -30,7 +30,7 @@ func (b *Backend) RemoveSession(ctx context.Context, sessionID string) error {
 		}
 	}
 	filter := b.ours(session.LabelSession, sessionID)
-	err = errors.Join(b.removeVolumes(ctx, filter), b.removeNetworks(ctx, filter))
+	err = errors.Join(b.removeVolumes(ctx, filter, ""), b.removeNetworks(ctx, filter))
 	for _, c := range all {
 		b.removeDeleted(ctx, c.ImageID)
 	}
@@ -70,8 +70,10 @@ func (b *Backend) waitRemoved(ctx context.Context, id string) error {
 	}
 }
 
-// removeVolumes removes volumes that carry our labels under a name of ours.
-func (b *Backend) removeVolumes(ctx context.Context, filter filters.Args) error {
+// removeVolumes removes volumes that carry our labels under a name of ours, but
+// for the one named keep.
+func (b *Backend) removeVolumes(ctx context.Context, filter filters.Args, keep string) error {
+	filter = filter.Clone()
 	filter.Add("label", session.LabelKind+"="+kindVolume)
 	found, err := b.api.VolumeList(ctx, volume.ListOptions{Filters: filter})
 	if err != nil {
@@ -79,7 +81,7 @@ func (b *Backend) removeVolumes(ctx context.Context, filter filters.Args) error 
 	}
 	var all []error
 	for _, v := range found.Volumes {
-		if !strings.HasPrefix(v.Name, volumeName(v.Labels[session.LabelSession])) {
+		if v.Name == keep || !b.isVolume(v) {
 			continue
 		}
 		if err := b.api.VolumeRemove(ctx, v.Name, true); err != nil && !errdefs.IsNotFound(err) {
@@ -89,7 +91,16 @@ func (b *Backend) removeVolumes(ctx context.Context, filter filters.Args) error 
 	return errors.Join(all...)
 }
 
+// isVolume tells whether a volume's labels and name agree, as isSandbox does.
+func (b *Backend) isVolume(v *volume.Volume) bool {
+	id := v.Labels[session.LabelSession]
+	return b.isOurs(v.Labels, kindVolume) &&
+		(v.Name == volumeName(id) || strings.HasPrefix(v.Name, containerName(id, incarnationOf(v.Labels))+"-v"))
+}
+
 func (b *Backend) removeNetworks(ctx context.Context, filter filters.Args) error {
+	filter = filter.Clone()
+	filter.Add("label", session.LabelKind+"="+kindNetwork)
 	found, err := b.api.NetworkList(ctx, network.ListOptions{Filters: filter})
 	if err != nil {
 		return engineErr("list networks", err)
@@ -111,7 +122,15 @@ func (b *Backend) removeDeleted(ctx context.Context, imageID string) {
 		return
 	}
 	labels := imageLabels(found)
-	if b.isOurs(labels, kindImage) || b.isOurs(labels, kindDerived) {
-		b.removeImage(ctx, imageID)
+	if !b.isOurs(labels, kindImage) && !b.isOurs(labels, kindDerived) {
+		return
+	}
+	b.removeImage(ctx, imageID)
+	// The container's image may have been derived from the snapshot's.
+	id := labels[session.LabelSnapshot]
+	if _, err := b.inspectSnapshot(ctx, id); id != "" && session.CodeOf(err) == session.NotFound {
+		if err := b.RemoveSnapshot(ctx, id); err != nil {
+			b.log.WarnContext(ctx, "deleted snapshot not removed", "snapshot", id, "error", err)
+		}
 	}
 }

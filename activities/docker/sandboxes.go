@@ -104,6 +104,10 @@ func (b *Backend) supersede(ctx context.Context, spec activities.SandboxSpec) er
 			if err := b.removeContainer(ctx, c.ID, c.State == container.StatePaused); err != nil {
 				return err
 			}
+			filter := b.ours(session.LabelSession, spec.SessionID, session.LabelIncarnation, c.Labels[session.LabelIncarnation])
+			if err := b.removeVolumes(ctx, filter, volumeName(spec.SessionID)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -131,7 +135,11 @@ func (b *Backend) awake(ctx context.Context, ref activities.SandboxRef) (activit
 		return activities.Sandbox{}, activities.ErrSandboxGone
 	}
 	ref.ContainerID = info.ID
-	switch stateOf(info) {
+	state := stateOf(info)
+	if state == activities.SandboxPaused && b.commits.wait(ctx, info.ID) {
+		state = activities.SandboxRunning
+	}
+	switch state {
 	case activities.SandboxRunning:
 	case activities.SandboxPaused:
 		err = b.api.ContainerUnpause(ctx, ref.ContainerID)
@@ -219,7 +227,11 @@ func (b *Backend) State(ctx context.Context, ref activities.SandboxRef) (activit
 	if !ok {
 		return activities.SandboxMissing, nil
 	}
-	return stateOf(info), nil
+	state := stateOf(info)
+	if state == activities.SandboxPaused && b.commits.under(info.ID) {
+		state = activities.SandboxRunning // it will be, without anybody's help
+	}
+	return state, nil
 }
 
 func stateOf(info container.InspectResponse) activities.SandboxState {
@@ -246,7 +258,7 @@ func (b *Backend) abandon(ctx context.Context, spec activities.SandboxSpec, id s
 		}
 	}
 	filter := b.ours(session.LabelSession, spec.SessionID, session.LabelIncarnation, strconv.Itoa(spec.Incarnation))
-	if err := b.removeVolumes(ctx, filter); err != nil {
+	if err := b.removeVolumes(ctx, filter, ""); err != nil {
 		b.log.WarnContext(ctx, "half-made volume not removed", session.KeySession, spec.SessionID, "error", err)
 	}
 }

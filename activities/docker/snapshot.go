@@ -23,6 +23,39 @@ func (b *Backend) TakeSnapshot(ctx context.Context, spec activities.SnapshotSpec
 	if found, err := b.FindSnapshot(ctx, spec.SnapshotID); session.CodeOf(err) != session.NotFound {
 		return found, err
 	}
+	end, err := b.commits.begin(ctx, orDefault(spec.Sandbox.ContainerID, containerName(spec.Sandbox.SessionID, spec.Sandbox.Incarnation)))
+	if err != nil {
+		return activities.SnapshotImage{}, err
+	}
+	// The engine goes on with a commit when ctx ends, and the turn with it.
+	type result struct {
+		image activities.SnapshotImage
+		err   error
+	}
+	done := make(chan result, 1)
+	b.background.Go(func() {
+		defer end()
+		ctx, cancel := b.outlive(ctx, commitTimeout)
+		defer cancel()
+		image, err := b.commit(ctx, spec)
+		done <- result{image, err}
+	})
+	select {
+	case r := <-done:
+		return r.image, r.err
+	case <-ctx.Done():
+		return activities.SnapshotImage{}, ctx.Err()
+	}
+}
+
+// commitTimeout bounds a commit: gigabytes are copied in it.
+const commitTimeout = 15 * time.Minute
+
+func (b *Backend) commit(ctx context.Context, spec activities.SnapshotSpec) (activities.SnapshotImage, error) {
+	// The turn before this one may have been the same snapshot's.
+	if found, err := b.FindSnapshot(ctx, spec.SnapshotID); session.CodeOf(err) != session.NotFound {
+		return found, err
+	}
 	info, ok, err := b.inspectSandbox(ctx, spec.Sandbox)
 	if err != nil {
 		return activities.SnapshotImage{}, err
@@ -132,7 +165,7 @@ func (b *Backend) untagAndRemove(ctx context.Context, img image.Summary) error {
 			continue
 		}
 		// Force: a tag may go while a container uses the image.
-		_, err := b.api.ImageRemove(ctx, tag, image.RemoveOptions{Force: true, PruneChildren: true})
+		_, err := b.api.ImageRemove(ctx, tag, image.RemoveOptions{Force: true})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return engineErr("remove image "+tag, err)
 		}
@@ -145,8 +178,9 @@ func (b *Backend) untagAndRemove(ctx context.Context, img image.Summary) error {
 const noTag = "<none>:<none>"
 
 // removeImage removes an image that nothing uses. In use, or gone, is no fault.
+// Parents without a name stay: they may be the operator's.
 func (b *Backend) removeImage(ctx context.Context, id string) {
-	_, err := b.api.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	_, err := b.api.ImageRemove(ctx, id, image.RemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		b.log.WarnContext(ctx, "image not removed", "image", id, "error", err)
 	}

@@ -121,6 +121,9 @@ func (d *dialer) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if !ok || stateOf(info) == activities.SandboxStopped {
 		return nil, activities.ErrSandboxGone
 	}
+	if stateOf(info) == activities.SandboxPaused {
+		d.b.commits.wait(ctx, info.ID) // a paused container takes no stream
+	}
 	restore := func() {}
 	if again > 0 {
 		restore = d.b.makeRoom(ctx, info, again)

@@ -58,8 +58,8 @@ func TestNetworkNone(t *testing.T) { // F1
 func TestNetworkFull(t *testing.T) { // F4
 	l := newLab(t)
 	full := func(s *activities.SandboxSpec) { s.Network = session.NetworkFull }
-	_, one := create(t, l.Backend, spec(full))
-	second := spec(full)
+	first, second := spec(full), spec(full)
+	_, one := create(t, l.Backend, first)
 	_, two := create(t, l.Backend, second)
 	address := strings.TrimSpace(sh(t, one, "ip -4 addr show eth0 | awk '/inet/ {sub(\"/.*\", \"\", $2); print $2}'"))
 	require.NotEmpty(t, address)
@@ -67,6 +67,13 @@ func TestNetworkFull(t *testing.T) { // F4
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(sh(t, one, "netstat -ltn"), ":7777") }, 5*time.Second, 20*time.Millisecond)
 	fails(t, two, "nc -w 2 "+address+" 7777 < /dev/null")
+
+	// The engine's name server knows the neighbours; it must not tell who they are.
+	c, err := two.Run(t.Context(), request("nslookup "+address+" 127.0.0.11"))
+	require.NoError(t, err)
+	require.Contains(t, string(c.Stdout.Head), "mcp-sandbox-", "%s", c.Stderr.Head)
+	require.NotContains(t, string(c.Stdout.Head), strings.TrimPrefix(first.SessionID, "s_"))
+	require.NotContains(t, string(c.Stdout.Head), l.installation)
 
 	require.NoError(t, l.RemoveSession(t.Context(), second.SessionID))
 	_, three := create(t, l.Backend, spec(full))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
@@ -79,12 +80,12 @@ func readConfig(c *cobra.Command, p process) (file string, values map[string]any
 	if !named {
 		dir, err := dataDir(c, p)
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil //nolint:nilerr // no place where a file could be; a command that needs the data dir says so
 		}
 		file = filepath.Join(dir, "config.toml")
 	}
-	b, err := os.ReadFile(file) //nolint:gosec // the user's own choice
-	if !named && errors.Is(err, fs.ErrNotExist) {
+	b, err := os.ReadFile(file)
+	if !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) { // datadir tells what is wrong with it
 		return file, nil, nil
 	}
 	if err != nil {
@@ -96,12 +97,35 @@ func readConfig(c *cobra.Command, p process) (file string, values map[string]any
 	return file, values, nil
 }
 
-// dataDir is the data dir's path as far as flag, environment and default say.
+// dataDir is the data dir's path as far as flag, environment and default say,
+// also for a command without the flag.
 func dataDir(c *cobra.Command, p process) (string, error) {
 	if f := c.Flags().Lookup("data-dir"); f != nil && f.Value.String() != "" {
 		return f.Value.String(), nil
 	}
+	if dir := p.getenv(envName("data-dir")); dir != "" {
+		return dir, nil
+	}
 	return datadir.Default(p.getenv)
+}
+
+// given are the flags on the command line itself. Call it before configure.
+func given(c *cobra.Command) map[string]bool {
+	set := map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) { set[f.Name] = true })
+	return set
+}
+
+// useless refuses flags that would have no effect beside another: whoever wrote
+// them expects one. The same settings in the environment or a file may be meant
+// for other commands, and are skipped.
+func useless(given map[string]bool, beside string, names ...string) error {
+	for _, name := range names {
+		if given[name] {
+			return usagef("--%s has no effect with --%s; leave one of them off", name, beside)
+		}
+	}
+	return nil
 }
 
 // flagOfAny tells whether any command has this flag, so that one file serves

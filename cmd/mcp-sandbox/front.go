@@ -64,6 +64,11 @@ func (c *frontConfig) check() error {
 	if (c.tlsCert == "") != (c.tlsKey == "") {
 		return usagef("--tls-cert and --tls-key go together")
 	}
+	if c.ui != "off" {
+		if _, _, err := net.SplitHostPort(c.ui); err != nil {
+			return usagef("--temporal-ui: %q: write HOST:PORT, such as %s, or off: %w", c.ui, defaultUI, err)
+		}
+	}
 	for _, n := range c.networks {
 		if n != session.NetworkNone && n != session.NetworkFull {
 			return usagef("--allow-network: %q is neither none nor full", n)

@@ -19,12 +19,15 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/workflows"
 )
 
-// How soon other workers take over from one that was killed (FACTS in
-// docs/adr/002): Temporal's defaults are 5 s and 10 s.
+// How soon other workers take over from one that was killed (figures in
+// docs/adr/002-timeouts-and-latency.md): Temporal's defaults are 5 s and 10 s.
 const (
 	stickyTimeout = time.Second
 	stopTimeout   = 2 * time.Second
 )
+
+// engineTimeout is how soon an engine must have answered when a worker starts.
+const engineTimeout = 5 * time.Second
 
 // hostConfig are the flags of a worker and its engine.
 type hostConfig struct {
@@ -45,6 +48,25 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.IntVar(&h.eventsPerRun, "events-per-run", 0, "history events after which a session continues as new (0: Temporal's suggestion)")
 	_ = f.MarkHidden("events-per-run")
 	_ = f.MarkHidden("call-bound")
+}
+
+// leastPIDs is what the guest's own threads and a shell with a few children need.
+const leastPIDs = 64
+
+// check refuses limits that would be none: 0 and less mean "unlimited" to an
+// engine, and "the default" to the layers below.
+func (h *hostConfig) check() error {
+	switch {
+	case h.pidsLimit < leastPIDs:
+		return usagef("--pids-limit: %d is below %d, which the sandbox itself and a few commands need", h.pidsLimit, leastPIDs)
+	case h.retention < time.Second:
+		return usagef("--snapshot-retention: %s is below a second; a snapshot would be gone before it is used", h.retention)
+	case h.defaultImage == "" || session.Validate(&session.StartSessionIn{Image: h.defaultImage}) != nil:
+		return usagef("--default-image: %q is no image reference such as debian:bookworm-slim", h.defaultImage)
+	case h.callBound <= 0:
+		return usagef("--call-bound: %s is no time at all", h.callBound)
+	}
+	return nil
 }
 
 // hostWorker runs sessions on one engine: a worker on the shared queue for
@@ -112,6 +134,8 @@ func openBackend(ctx context.Context, cfg hostConfig, installation, hostID strin
 	if err != nil {
 		return nil, usageError{err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
 	backend, err := docker.New(ctx, docker.Options{
 		Host: host, InstallationID: installation, HostID: hostID, DefaultImage: cfg.defaultImage,
 		Guest: embedded.Binary, Logger: log, PidsLimit: cfg.pidsLimit, Runtime: cfg.runtime,

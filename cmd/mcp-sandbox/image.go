@@ -13,23 +13,32 @@ import (
 	defaultimage "github.com/mcp-sandbox/mcp-sandbox/images/default"
 )
 
+// customTag is the default name of an image with further packages. It is not
+// the default image's: `make setup` brings that one back to its own recipe.
+const customTag = "mcp-sandbox/custom:latest"
+
 func newImage(p process) *cobra.Command {
 	c := &cobra.Command{Use: "image", Short: "Make images for sandboxes"}
 	var packages []string
 	var tag string
 	build := &cobra.Command{
 		Use:   "build",
-		Short: "Build the default image, with further Debian packages if asked",
-		Args:  noArguments,
+		Short: "Build the default image, or one like it with further Debian packages",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := configure(c, p); err != nil {
 				return err
+			}
+			if tag == "" {
+				tag = defaultimage.Ref
+				if len(packages) > 0 {
+					tag = customTag
+				}
 			}
 			return buildImage(c.Context(), p, tag, packages)
 		},
 	}
 	build.Flags().StringSliceVar(&packages, "packages", nil, "Debian packages to add, such as nodejs,npm")
-	build.Flags().StringVar(&tag, "tag", defaultimage.Ref, "name of the image")
+	build.Flags().StringVar(&tag, "tag", "", "name of the image (default "+defaultimage.Ref+", with --packages "+customTag+")")
 	c.AddCommand(build)
 	return c
 }
@@ -49,10 +58,14 @@ func buildImage(ctx context.Context, p process, tag string, packages []string) e
 	if len(packages) > 0 {
 		args = append(args, "--packages", strings.Join(packages, ","))
 	}
-	cmd := exec.CommandContext(ctx, "bash", args...) //nolint:gosec // our own script; it checks its arguments
+	cmd := exec.CommandContext(ctx, "bash", args...) // our own script; it checks its arguments
 	cmd.Stdout, cmd.Stderr = p.stderr, p.stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build image %s: %w", tag, err)
 	}
-	return nil
+	if tag == defaultimage.Ref {
+		return nil
+	}
+	_, err = fmt.Fprintf(p.stderr, "For sessions that ask for no image: mcp-sandbox serve --default-image %s\n", tag)
+	return err
 }

@@ -1,10 +1,11 @@
 // Command mcp-sandbox gives LLM agents durable sandboxes over MCP.
 //
-// The files: root.go and config.go hold the commands' flags and where their
-// values come from; serve.go, worker.go, temporal.go, image.go and version.go a
-// command each; temporalconn.go, hostworker.go and front.go the parts they are
-// put together from. Everything is wired here and nowhere else; libraries below
-// read no environment and print nothing.
+// The files: root.go and config.go hold what is common to the commands' flags
+// and where their values come from. Each command has a file of its name:
+// serve.go, worker.go, temporal.go, sessions.go and so on. temporalconn.go,
+// hostworker.go and front.go are the parts of a server; connect.go and output.go
+// those of the commands that look at one. Everything is wired here and nowhere
+// else; libraries below read no environment and print nothing.
 package main
 
 import (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -36,13 +37,28 @@ func newRoot(p process) *cobra.Command {
 	root.PersistentFlags().String("config", "", "file of settings (TOML, a key per flag); default <data-dir>/config.toml if it exists")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error")
 	root.PersistentFlags().Bool("log-json", false, "log as JSON")
-	root.AddCommand(newServe(p), newWorker(p), newTemporal(p), newImage(p), newVersion(p))
-	for _, c := range root.Commands() {
-		if c.Args == nil && !c.HasSubCommands() {
+	root.AddCommand(newServe(p), newWorker(p), newTemporal(p), newSessions(p), newSnapshots(p), newToken(p), newDoctor(p), newImage(p), newVersion(p))
+	root.SetOut(p.stdout)
+	root.InitDefaultCompletionCmd() // now, for refuseArguments to see it
+	refuseArguments(root)
+	return root
+}
+
+// refuseArguments makes an argument that a command does not know an error, and
+// not help with exit code 0. A command that only groups others shows them.
+func refuseArguments(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		refuseArguments(sub)
+	}
+	if !c.HasSubCommands() {
+		if c.Args == nil {
 			c.Args = noArguments
 		}
+		return
 	}
-	return root
+	c.Args = noSuchCommand
+	c.SuggestionsMinimumDistance = 2
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
 func noArguments(c *cobra.Command, args []string) error {
@@ -50,6 +66,16 @@ func noArguments(c *cobra.Command, args []string) error {
 		return usagef("%s takes no argument %q; %s --help shows its use", c.CommandPath(), args[0], c.CommandPath())
 	}
 	return nil
+}
+
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("%s has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
+	}
+	return usagef("%s has no command %q; %s --help lists them", c.CommandPath(), args[0], c.CommandPath())
 }
 
 // newLogger makes the logger of a command: to stderr, as stdout may be MCP's.

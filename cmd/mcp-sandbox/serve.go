@@ -32,6 +32,7 @@ func newServe(p process) *cobra.Command {
 		Use:   "serve",
 		Short: "Serve MCP over HTTP, with an embedded Temporal unless told otherwise",
 		RunE: func(c *cobra.Command, _ []string) error {
+			set := given(c)
 			if err := configure(c, p); err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func newServe(p process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cfg.front.check(); err != nil {
+			if err := cfg.check(set); err != nil {
 				return err
 			}
 			path, err := dataDir(c, p)
@@ -57,6 +58,28 @@ func newServe(p process) *cobra.Command {
 	cfg.temporal.flags(f, true)
 	cfg.host.flags(f)
 	return c
+}
+
+// check refuses what cannot be, and flags without an effect, before anything is
+// started.
+func (c *serveConfig) check(given map[string]bool) error {
+	if c.temporal.address != "" {
+		if err := useless(given, "temporal-address", "temporal-listen", "temporal-ui"); err != nil {
+			return err
+		}
+	}
+	if c.noWorker {
+		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "snapshot-retention"); err != nil {
+			return err
+		}
+	}
+	if err := c.temporal.check(); err != nil {
+		return err
+	}
+	if err := c.host.check(); err != nil {
+		return err
+	}
+	return c.front.check()
 }
 
 // serve runs a server until ctx ends. Ending it ends no session.

@@ -25,6 +25,9 @@ func newTemporal(p process) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := cfg.check(); err != nil {
+				return err
+			}
 			path, err := dataDir(c, p)
 			if err != nil {
 				return usageError{err}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,14 @@ func (t *temporalConfig) flags(f *pflag.FlagSet, embedded bool) {
 	f.StringVar(&t.namespace, "temporal-namespace", "", "Temporal namespace (default \"default\")")
 }
 
+// check refuses an address that is none.
+func (t *temporalConfig) check() error {
+	if _, _, err := net.SplitHostPort(t.listen); err != nil {
+		return usagef("--temporal-listen: %q: write HOST:PORT, such as %s: %w", t.listen, temporaldev.DefaultListen, err)
+	}
+	return nil
+}
+
 // temporalConn is a connection to a Temporal, embedded or not. After it is
 // dialled nothing differs any more but UpdateSlots.
 type temporalConn struct {
@@ -79,7 +88,9 @@ func openTemporal(ctx context.Context, cfg temporalConfig, dir *datadir.Dir, log
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.DialContext(ctx, server.ClientOptions(log))
+	o := server.ClientOptions(log)
+	o.DataConverter = session.DataConverter()
+	c, err := client.DialContext(ctx, o)
 	if err != nil {
 		server.Stop()
 		return nil, fmt.Errorf("dial the embedded Temporal: %w", err)
@@ -128,7 +139,7 @@ func dialCluster(ctx context.Context, cfg temporalConfig, log *slog.Logger) (*te
 	if o.Namespace == "" {
 		o.Namespace = client.DefaultNamespace
 	}
-	o.Logger = sdklog.NewStructuredLogger(log)
+	o.Logger, o.DataConverter = sdklog.NewStructuredLogger(log), session.DataConverter()
 	c, err := client.DialContext(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach Temporal at %s (is the address right, and do TEMPORAL_* variables give what it asks for?): %w", cfg.address, err)

@@ -27,6 +27,9 @@ func newWorker(p process) *cobra.Command {
 			if temporal.address == "" {
 				return usagef("--temporal-address: say which Temporal to work for")
 			}
+			if err := host.check(); err != nil {
+				return err
+			}
 			path, err := dataDir(c, p)
 			if err != nil {
 				return usageError{err}

@@ -16,8 +16,12 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/guest"
 )
 
-// image has bash, python3 and procps; `make setup` makes it.
-const image = "mcp-sandbox/default:latest"
+// `make setup` makes the images: the default one has bash and procps, busybox
+// only /bin/sh and no home.
+const (
+	image        = "mcp-sandbox/default:latest"
+	busyboxImage = "mcp-sandbox/test-busybox:latest"
+)
 
 // box is a container with the guest as PID 1.
 type box struct {
@@ -27,7 +31,7 @@ type box struct {
 }
 
 // needDocker skips, or fails where MCP_SANDBOX_REQUIRE asks for it.
-func needDocker(t *testing.T) {
+func needDocker(t *testing.T, image string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -49,7 +53,12 @@ func docker(t *testing.T, args ...string) string {
 
 func startBox(t *testing.T, extra ...string) *box {
 	t.Helper()
-	needDocker(t)
+	return startImage(t, image, extra...)
+}
+
+func startImage(t *testing.T, image string, extra ...string) *box {
+	t.Helper()
+	needDocker(t, image)
 	b := &box{name: "guest-test-" + strings.ToLower(rand.Text()[:8]), fence: guest.Fence{Session: "s_docker", Incarnation: 1}}
 	args := append([]string{
 		"run", "-d", "--name", b.name, "--user", "0:0", "--network", "none", "--pids-limit", "256", "-m", "256m", "--memory-swap", "256m",
@@ -227,6 +236,17 @@ func TestSmallContainer(t *testing.T) { // B13
 	hello, err := b.Hello(t.Context())
 	require.NoError(t, err)
 	require.NotEmpty(t, hello.BootID)
+}
+
+func TestImageWithoutBash(t *testing.T) {
+	b := startImage(t, busyboxImage)
+	require.Equal(t, "sh 1000 /home/sandbox /home/sandbox\n", string(b.run(t, "echo ${0##*/} $(id -u) $HOME $PWD").Stdout.Head))
+	long := "echo $0; cat; " + strings.Repeat("# padding\n", 20_000) + "echo end; exit 4" // E5
+	got := b.run(t, long, func(r *guest.RunRequest) { r.Stdin = []byte("in\n") })
+	require.Equal(t, "/bin/sh\nin\nend\n", string(got.Stdout.Head), string(got.Stderr.Head))
+	require.Equal(t, 4, *got.ExitCode)
+	_, err := b.WriteFile(t.Context(), guest.WriteFileRequest{CallID: callID(), Path: "f", Content: []byte("x")})
+	require.NoError(t, err)
 }
 
 func forkBomb(t *testing.T, b *box) {

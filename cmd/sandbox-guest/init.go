@@ -91,7 +91,9 @@ func runInit(args []string) error {
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	// Caught and forgotten: what is ignored stays so in every command, where a
+	// `yes | head` would never end.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 
 	f.opts.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	f.opts.Version = version

@@ -174,6 +174,7 @@ func (s *Supervisor) fork(c *command, p plan) (gerr *guest.Error) {
 			c.discard()
 			return gerr
 		}
+		s.give(f)
 	}
 	if p.script != "" {
 		if !add(memfd(p.script)) {
@@ -198,7 +199,16 @@ func (s *Supervisor) openStdin(c *command, p plan) (*os.File, error) {
 	}
 	in, f, err := newStdin()
 	c.in = in
+	s.give(f)
 	return f, err
+}
+
+// give makes the end of a pipe the sandbox user's, who could not open it by name
+// otherwise: `echo x >/dev/stderr`. Without that, commands still have it open.
+func (s *Supervisor) give(end *os.File) {
+	if id := s.opts.Identity; id != nil && end != nil {
+		_ = end.Chown(int(id.UID), int(id.GID))
+	}
 }
 
 // discard closes our ends of the pipes of a command that did not start.

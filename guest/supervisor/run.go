@@ -27,7 +27,11 @@ func (s *Supervisor) Run(ctx context.Context, req guest.RunRequest) (guest.Comma
 		return guest.Command{}, c.startErr
 	}
 	c.await(ctx, time.Duration(req.WaitMS)*time.Millisecond)
-	return c.answer(req.MaxOutput)
+	state, err := c.answer(req.MaxOutput)
+	if state.Status == guest.StatusRunning {
+		state.RunningMS = max(0, s.opts.Now().UnixMilli()-state.StartedUnixMS)
+	}
+	return state, err
 }
 
 // answer is a snapshot with head and tail of both streams.

@@ -136,3 +136,15 @@ func TestNoZombies(t *testing.T) { // D1
 	sh(t, s, "for i in $(seq 100); do (true &); done")
 	require.Eventually(t, func() bool { return zombies() == 0 }, 5*time.Second, 5*time.Millisecond)
 }
+
+func TestRunTellsHowLongItRuns(t *testing.T) {
+	s := start(t, options(t))
+	req := request("exec sleep 60")
+	req.WaitMS = 100
+	c := run(t, s, req)
+	require.Equal(t, guest.StatusRunning, c.Status)
+	require.GreaterOrEqual(t, c.RunningMS, int64(100))
+	_, err := s.Stop(t.Context(), guest.StopRequest{CallID: callID(), CommandID: c.CallID, Signal: "KILL"})
+	require.NoError(t, err)
+	require.Zero(t, run(t, s, req).RunningMS)
+}

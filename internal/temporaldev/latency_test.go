@@ -31,6 +31,10 @@ func echoes(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	err = workflow.SetUpdateHandler(ctx, "sleep", func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Millisecond) })
+	if err != nil {
+		return err
+	}
 	err = workflow.SetUpdateHandler(ctx, "wait", func(ctx workflow.Context) error {
 		return workflow.Await(ctx, func() bool { return workflow.GetSignalChannel(ctx, "go").Len() > 0 })
 	})
@@ -42,7 +46,7 @@ func echoes(ctx workflow.Context) error {
 }
 
 // Tells the dynamic configuration from the defaults: with them an activity takes a
-// poll of 50 ms, and the eleventh update at a time is refused.
+// poll of 50 ms, a timer a second, and the eleventh update at a time is refused.
 func TestCallsAreFast(t *testing.T) {
 	s := start(t, temporaldev.Options{})
 	t.Logf("idle memory: %s", residentMemory(t))
@@ -58,6 +62,7 @@ func TestCallsAreFast(t *testing.T) {
 	// The fastest tenth, so that a busy machine does not fail it.
 	require.Less(t, fastTenth(t, c, run, "noop"), 25*time.Millisecond)
 	require.Less(t, fastTenth(t, c, run, "activity"), 30*time.Millisecond)
+	require.Less(t, fastTenth(t, c, run, "sleep"), 50*time.Millisecond)
 
 	const waiting = 90
 	accepted := make(chan error, waiting)

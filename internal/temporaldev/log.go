@@ -77,7 +77,7 @@ func (l *serverLog) Panic(msg string, tags ...tag.Tag) {
 func (l *serverLog) Fatal(msg string, tags ...tag.Tag) {
 	err := fmt.Errorf("temporal server: %s", msg)
 	for _, t := range tags {
-		if cause, ok := t.Value().(error); ok {
+		if cause := errorIn(t); cause != nil {
 			err = fmt.Errorf("temporal server: %s: %w", msg, cause)
 		}
 	}
@@ -87,6 +87,16 @@ func (l *serverLog) Fatal(msg string, tags ...tag.Tag) {
 	default:
 	}
 	runtime.Goexit()
+}
+
+// errorIn gives the error that a tag holds, if any. Its Value is text alone.
+func errorIn(t tag.Tag) error {
+	value := t.Value()
+	if z, ok := t.(tag.ZapTag); ok {
+		value = z.Field().Interface
+	}
+	cause, _ := value.(error)
+	return cause
 }
 
 func (l *serverLog) log(level slog.Level, msg string, tags []tag.Tag) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -32,20 +31,28 @@ func Binary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("MCP_SANDBOX_BINARY")
 	if path == "" {
-		_, file, _, _ := runtime.Caller(0)
-		if !filepath.IsAbs(file) { // built with -trimpath
-			wd, err := os.Getwd()
-			if err != nil {
-				t.Fatal(err)
-			}
-			file = filepath.Join(wd, "..", "harness", "need.go")
-		}
-		path = filepath.Join(filepath.Dir(file), "..", "..", "bin", "mcp-sandbox")
+		path = filepath.Join(root(t), "bin", "mcp-sandbox")
 	}
 	if _, err := os.Stat(path); err != nil {
 		missing(t, "no binary at "+path+" (make build)")
 	}
 	return path
+}
+
+// root is the checkout's top: the nearest folder above with a go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod in this folder or above")
+	return ""
 }
 
 // Docker gives a client of the engine that tests use.

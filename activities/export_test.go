@@ -1,0 +1,7 @@
+package activities
+
+// For the tests of package activities_test.
+var (
+	CommandOut = commandOut
+	ShapeChunk = shapeChunk
+)
