@@ -36,6 +36,8 @@ type Task[In any] struct {
 	In     In         `json:"in"`
 	// Env is the session's environment; RunCommand alone uses it.
 	Env map[string]string `json:"env,omitempty"`
+	// NearMS bounds the guest's wait of a near call; 0 is the call's own.
+	NearMS int64 `json:"near_ms,omitempty"`
 	// MemoryMB is the session's memory limit, for messages.
 	MemoryMB int `json:"memory_mb,omitempty"`
 }

@@ -128,7 +128,8 @@ func (c *Client) awaitEnd(ctx context.Context, workflowID string) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, lookAgain)
 		err := c.temporal.GetWorkflow(limited, workflowID, "").Get(limited, nil)
-		late := limited.Err() != nil
+		// The server may notice the deadline a moment before this process does.
+		late := limited.Err() != nil || isDeadline(err) || errors.Is(err, context.DeadlineExceeded)
 		cancel()
 		var closed *temporal.WorkflowExecutionError
 		switch {

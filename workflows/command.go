@@ -35,7 +35,7 @@ func (r *run) sendInput(ctx workflow.Context, c call, in session.SendInputIn) (s
 
 func (r *run) stopCommand(ctx workflow.Context, c call, in session.StopCommandIn) (session.StopCommandOut, error) {
 	return toGuest[session.StopCommandIn, session.StopCommandOut](ctx, r, c, request{
-		activity: activities.StopCommand, summary: summary(session.StopCommand.Name, in.CommandID), wait: 10 * time.Second,
+		activity: activities.StopCommand, summary: summary(session.StopCommand.Name, in.CommandID), wait: 10 * time.Second, far: true,
 	}, in)
 }
 

@@ -17,6 +17,7 @@ type request struct {
 	summary  string
 	wait     time.Duration     // how long the guest may take to answer
 	env      map[string]string // the session's, for what starts a process
+	far      bool              // takes longer than a near call may
 }
 
 // maxRecoveries is how often one call may find the sandbox gone and have it
@@ -57,8 +58,14 @@ func toGuest[In, Out any](ctx workflow.Context, r *run, c call, req request, in 
 		task := activities.Task[In]{
 			Ref: r.st.Sandbox.Ref, CallID: c.id, Digest: c.digest, In: in, Env: req.env, MemoryMB: r.in.Start.MemoryMB,
 		}
+		if recoveries == 0 && left == r.o.CallBound { // the first time
+			if done, err := tryNear(wctx, r, req, task, &out); done || err != nil {
+				return out, err
+			}
+		}
 		err := workflow.ExecuteActivity(r.host(wctx, deliver(req.summary, req.wait, left)), req.activity, task).Get(wctx, &out)
 		spent := workflow.Now(ctx).Sub(sent)
+		r.nearSick = r.nearSick && err != nil
 		switch {
 		case err == nil, temporal.IsCanceledError(err):
 			return out, err

@@ -49,8 +49,13 @@ func newHarness(t *testing.T, o workflows.Options) *harness {
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	h := &harness{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	h.SetTestTimeout(20 * time.Second)
+	if o.NearWait == 0 {
+		o.NearWait = -1 // near_test.go turns it on
+	}
 	workflows.Register(h, o)
-	activities.NewHost(nil, nil).Register(h)
+	host := activities.NewHost(nil, nil)
+	host.Register(h)
+	activities.NewNear(host, "h1").Register(h)
 	activities.NewPlacement("", nil).Register(h)
 	in := session.StartSessionIn{Name: "test", Env: map[string]string{"A": "B"}}
 	require.NoError(t, session.Validate(&in))

@@ -20,6 +20,10 @@ type Options struct {
 	// EventsPerRun is after how many history events a session continues as
 	// new; 0 leaves it to Temporal's suggestion (4,096).
 	EventsPerRun int
+	// NearWait is how long a call is tried on the worker at hand before it goes
+	// to the host's queue; 0 is 100 ms, less than 0 tries none. Histories of
+	// before there was such a way have 0 recorded, which replay takes as none.
+	NearWait time.Duration
 }
 
 // recorded gives the options that the run began with: with others, a replay
@@ -38,6 +42,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SnapshotRetention == 0 {
 		o.SnapshotRetention = 30 * 24 * time.Hour
+	}
+	if o.NearWait == 0 {
+		o.NearWait = 100 * time.Millisecond
 	}
 	return o
 }

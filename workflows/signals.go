@@ -86,7 +86,7 @@ func (r *run) interrupt(ctx workflow.Context, callID string) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { r.pending-- }()
 		_, err := toGuest[activities.None, activities.None](ctx, r, call{id: callID},
-			request{activity: activities.Interrupt, summary: summary("interrupt", callID)}, activities.None{})
+			request{activity: activities.Interrupt, summary: summary("interrupt", callID), far: true}, activities.None{})
 		if !temporal.IsCanceledError(err) {
 			r.st.Interrupted = slices.DeleteFunc(r.st.Interrupted, func(id string) bool { return id == callID })
 		}

@@ -54,6 +54,7 @@ type run struct {
 	changes   int  // how often it was changed
 	pending   int  // interrupts at work
 	calls     int  // handlers at work on a call
+	nearSick  bool // the last near call got no answer
 	lifecycle workflow.Mutex
 	pace      *pace
 }

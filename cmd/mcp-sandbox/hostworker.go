@@ -37,6 +37,7 @@ type hostConfig struct {
 	eventsPerRun int
 	callBound    time.Duration
 	retention    time.Duration
+	nearWait     time.Duration
 }
 
 func (h *hostConfig) flags(f *pflag.FlagSet) {
@@ -45,7 +46,9 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.StringVar(&h.runtime, "runtime", "", "OCI runtime of the engine for sandboxes, such as runsc")
 	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
 	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
+	f.DurationVar(&h.nearWait, "near-wait", 0, "how long a call is tried without a task on the host's queue (0: 100ms, negative: not at all)")
 	f.IntVar(&h.eventsPerRun, "events-per-run", 0, "history events after which a session continues as new (0: Temporal's suggestion)")
+	_ = f.MarkHidden("near-wait")
 	_ = f.MarkHidden("events-per-run")
 	_ = f.MarkHidden("call-bound")
 }
@@ -91,7 +94,7 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		DisableEagerActivities: true, // placement asks for room, whoever scheduled it
 	})
 	workflows.Register(w.shared, workflows.Options{
-		CallBound: cfg.callBound, SnapshotRetention: cfg.retention, EventsPerRun: cfg.eventsPerRun,
+		CallBound: cfg.callBound, SnapshotRetention: cfg.retention, EventsPerRun: cfg.eventsPerRun, NearWait: cfg.nearWait,
 	})
 	activities.NewPlacement(backend.HostID(), sessions).Register(w.shared)
 	w.host = worker.New(conn.Client, activities.HostQueue(backend.HostID()), worker.Options{
@@ -99,7 +102,9 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		MaxConcurrentActivityTaskPollers: 8, MaxConcurrentActivityExecutionSize: 2000,
 		MaxHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2, DefaultHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2,
 	})
-	activities.NewHost(backend, log).Register(w.host)
+	host := activities.NewHost(backend, log)
+	host.Register(w.host)
+	activities.NewNear(host, backend.HostID()).Register(w.shared)
 	if err := w.start(); err != nil {
 		w.stop()
 		return nil, err

@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -70,4 +72,30 @@ func TestFullDisk(t *testing.T) {
 	c := p.Client(dir)
 	id := c.StartSession(t, nil)
 	require.Equal(t, "ok\n", c.Run(t, id, "echo ok").Str("stdout"), "usable once there is space")
+	handle := c.Run(t, id, "echo before; exec sleep 600", harness.Args{"wait_seconds": 0}).Str("command_id")
+
+	filler, err := os.Create(filepath.Join(small, "filler"))
+	require.NoError(t, err)
+	_, err = filler.ReadFrom(endless{})
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.NoError(t, filler.Close())
+	write := harness.Args{"session_id": id, "path": "log", "content": "x\n", "append": true}
+	soon, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	r, err := c.Try(soon, "full", "write_file", write)
+	t.Logf("on a full disk: %s %v", r.Text, err)
+	require.NoError(t, os.Remove(filler.Name()))
+	r = c.Until(t, "full", "write_file", write)
+	require.False(t, r.IsError, r.Text)
+	require.Equal(t, "x\n", c.Run(t, id, "cat log").Str("stdout"), "once")
+	require.Equal(t, "running", c.OK(t, "read_output", harness.Args{"session_id": id, "command_id": handle}).Str("status"))
+}
+
+// endless is a source of zeros.
+type endless struct{}
+
+// Read implements io.Reader.
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

@@ -30,7 +30,7 @@ type Process struct {
 func StartProcess(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
-	p.cmd = exec.Command(Binary(t), args...) //nolint:gosec // the binary under test
+	p.cmd = exec.CommandContext(t.Context(), Binary(t), args...) //nolint:gosec // the binary under test
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {

@@ -97,7 +97,9 @@ func install(t *testing.T, o workflows.Options) *installation {
 		DisableWorkflowWorker: true, WorkerStopTimeout: time.Second,
 		MaxHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2, DefaultHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2,
 	})
-	activities.NewHost(i.backend, slog.New(slog.DiscardHandler)).Register(host)
+	verbs := activities.NewHost(i.backend, slog.New(slog.DiscardHandler))
+	verbs.Register(host)
+	activities.NewNear(verbs, i.backend.HostID()).Register(shared)
 	require.NoError(t, host.Start())
 	t.Cleanup(host.Stop)
 	require.NoError(t, shared.Start())
