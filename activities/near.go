@@ -75,7 +75,7 @@ func near[In, Out any](n *Near, do func(context.Context, Task[In]) (Out, error),
 		out, err := do(ctx, t.Task)
 		if err != nil {
 			if session.FailureType(err) == "" || session.FailureType(err) == session.FailureSandboxGone {
-				return NearAnswer[Out]{}, nil //nolint:nilerr // a fault that may pass is the host queue's to retry
+				return NearAnswer[Out]{}, nil // a fault that may pass is the host queue's to retry
 			}
 			return NearAnswer[Out]{}, err
 		}

@@ -22,8 +22,7 @@ func DecodeError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		for _, code := range Codes() {
 			if app.Type() == string(code) {
 				return Wrap(errors.Unwrap(app), code, "%s", app.Message())
@@ -35,8 +34,7 @@ func DecodeError(err error) *Error {
 
 // FailureType gives the type of an application error, or "".
 func FailureType(err error) string {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return app.Type()
 	}
 	return ""

@@ -24,7 +24,7 @@ func Validate(in any) error {
 			return err
 		}
 	}
-	if c, ok := v.Interface().(interface{ Validate() error }); ok {
+	if c, ok := reflect.TypeAssert[interface{ Validate() error }](v); ok {
 		return c.Validate()
 	}
 	return nil

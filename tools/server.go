@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/server"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
@@ -50,7 +51,9 @@ type Options struct {
 	Now func() time.Time
 	// ProgressEvery is the interval of progress notifications. Default: 5 s.
 	ProgressEvery time.Duration
-	// Server is added to the MCP server's own options: tracer, hooks, propagator.
+	// Tracer makes a span of each call. Default: the global provider's.
+	Tracer trace.Tracer
+	// Server is added to the MCP server's own options: hooks, propagator.
 	Server []server.ServerOption
 }
 
@@ -69,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.TraceID == nil {
 		o.TraceID = traceID
+	}
+	if o.Tracer == nil {
+		o.Tracer = otel.Tracer(tracerName)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -91,6 +97,7 @@ func New(opts Options) *server.MCPServer {
 		server.WithTitle("Sandboxes"),
 		server.WithInstructions(instructions),
 		server.WithToolCapabilities(false),
+		server.WithToolHandlerMiddleware(spans(opts.Tracer)),
 		server.WithRecovery(), // for middleware of ours that panics; handlers recover themselves
 	}, opts.Server)...)
 	for _, spec := range Catalog() {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mark3labs/mcp-go/server"
 	"github.com/spf13/pflag"
 
 	"github.com/mcp-sandbox/mcp-sandbox/internal/access"
@@ -18,7 +17,6 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/internal/httpserver"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/temporaldev"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
-	"github.com/mcp-sandbox/mcp-sandbox/telemetry"
 	"github.com/mcp-sandbox/mcp-sandbox/tools"
 )
 
@@ -130,7 +128,6 @@ func (f *front) serveMCP(cfg frontConfig, sessions *session.Client, auth access.
 	mcp := tools.New(tools.Options{
 		Caller: sessions, Version: version, Toolsets: cfg.toolsets, Networks: cfg.networks, Logger: log,
 		Interrupt: sessions.Interrupt,
-		Server:    []server.ServerOption{server.WithToolHandlerMiddleware(telemetry.ToolSpans())},
 	})
 	h, err := httpserver.New(httpserver.Options{
 		MCP: mcp, Auth: auth, Ready: ready, Logger: log,

@@ -150,10 +150,10 @@ func open(opts supervisor.Options) (*supervisor.Supervisor, error) {
 // and / where that is not possible.
 func (f *initFlags) setHome() {
 	f.name = userName(f.uid)
-	info, err := os.Stat(f.opts.Home) //nolint:gosec // the host's own argument
+	info, err := os.Stat(f.opts.Home)
 	if errors.Is(err, os.ErrNotExist) {
 		if os.MkdirAll(f.opts.Home, 0o755) == nil { //nolint:gosec // a home, as useradd makes it
-			_ = os.Chown(f.opts.Home, int(f.uid), int(f.gid)) //nolint:gosec // checked
+			_ = os.Chown(f.opts.Home, int(f.uid), int(f.gid))
 		}
 	} else if err == nil && !info.IsDir() {
 		f.opts.Log.Warn("home is not a directory", "home", f.opts.Home)
@@ -171,7 +171,7 @@ func (f *initFlags) setHome() {
 // root without DAC_OVERRIDE) is taken as one.
 func firstDir(dirs ...string) string {
 	for _, dir := range dirs {
-		info, err := os.Stat(dir) //nolint:gosec // the host's own argument
+		info, err := os.Stat(dir)
 		if filepath.IsAbs(dir) && (err == nil && info.IsDir() || errors.Is(err, os.ErrPermission)) {
 			return dir
 		}

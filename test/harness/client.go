@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,9 +94,7 @@ func (c *Client) Run(t *testing.T, sessionID, command string, more ...Args) Resu
 	t.Helper()
 	args := Args{"session_id": sessionID, "command": command}
 	for _, m := range more {
-		for k, v := range m {
-			args[k] = v
-		}
+		maps.Copy(args, m)
 	}
 	return c.OK(t, "run_command", args)
 }

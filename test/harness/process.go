@@ -30,7 +30,7 @@ type Process struct {
 func StartProcess(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
-	p.cmd = exec.CommandContext(t.Context(), Binary(t), args...) //nolint:gosec // the binary under test
+	p.cmd = exec.CommandContext(t.Context(), Binary(t), args...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
@@ -91,7 +91,7 @@ func (p *Process) Client(dataDir string) *Client {
 	p.t.Helper()
 	url := p.Await("MCP")
 	installation := p.Await("Installation")
-	token, err := os.ReadFile(filepath.Join(dataDir, "token")) //nolint:gosec // the test's own
+	token, err := os.ReadFile(filepath.Join(dataDir, "token"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func RunProcess(t *testing.T, most time.Duration, env []string, args ...string) 
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, Binary(t), args...) //nolint:gosec // the binary under test
+	cmd := exec.CommandContext(ctx, Binary(t), args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to see what it leaves

@@ -1,25 +1,23 @@
-package telemetry
+package tools
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
-const scope = "github.com/mcp-sandbox/mcp-sandbox"
+// tracerName is the instrumentation scope of our spans.
+const tracerName = "github.com/mcp-sandbox/mcp-sandbox/tools"
 
-// ToolSpans makes a SERVER span of each tool call, by OpenTelemetry's MCP
+// spans makes a SERVER span of each tool call, by OpenTelemetry's MCP
 // conventions. Its parent is the context in `_meta`, without it the one in the
-// HTTP headers; a malformed context makes a new root.
-func ToolSpans() server.ToolHandlerMiddleware {
-	tracer := otel.Tracer(scope)
+// HTTP headers; a malformed context makes a new root and fails no call.
+func spans(tracer trace.Tracer) server.ToolHandlerMiddleware {
 	return func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			ctx, span := tracer.Start(parent(ctx, req), "tools/call "+req.Params.Name,
@@ -40,6 +38,7 @@ func ToolSpans() server.ToolHandlerMiddleware {
 	}
 }
 
+// parent gives a context with the caller's span, if it names one.
 func parent(ctx context.Context, req mcp.CallToolRequest) context.Context {
 	propagator := propagation.TraceContext{}
 	if req.Params.Meta != nil {
@@ -54,7 +53,7 @@ func parent(ctx context.Context, req mcp.CallToolRequest) context.Context {
 		}
 	}
 	if req.Header != nil {
-		return propagator.Extract(ctx, propagation.HeaderCarrier(http.Header(req.Header)))
+		return propagator.Extract(ctx, propagation.HeaderCarrier(req.Header))
 	}
 	return ctx
 }
