@@ -160,7 +160,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	r.draining = true
 	r.breakWaits(onDrain)
 	r.awaitHandlers(ctx)
-	r.drainSignals(ctx)
+	r.takeSignals(ctx)
 	if ctx.Err() != nil { // a new run would not know
 		r.askEnd(reasonCancelled)
 	}

@@ -10,47 +10,47 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
-// listen receives signals as long as the run lives. ReceiveAsync drops a signal
-// that cannot be decoded; Receive would wait for the next of its kind and leave
-// the others unheard.
+// listen receives signals as long as the run lives. It does not block on a
+// channel: a signal would go to the blocked receiver, which may not have its turn
+// before the run continues as new, and be lost. So signals stay in their
+// channels, where continueAsNew finds them too.
 func (r *run) listen(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancelled workflow hears until it has ended
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		sel := workflow.NewSelector(ctx)
-		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalEnd), func(ch workflow.ReceiveChannel, _ bool) {
-			var s session.End
-			if ch.ReceiveAsync(&s) {
-				r.onEndSignal(s)
-			}
-		})
-		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalTouch), func(ch workflow.ReceiveChannel, _ bool) {
-			ch.ReceiveAsync(nil)
-			r.st.LastActivity = workflow.Now(ctx)
-		})
-		sel.AddReceive(workflow.GetSignalChannel(ctx, session.SignalInterrupt), func(ch workflow.ReceiveChannel, _ bool) {
-			var s session.Interrupt
-			if ch.ReceiveAsync(&s) {
-				r.onInterrupt(ctx, s)
-			}
-		})
-		for {
-			sel.Select(ctx)
+		for workflow.Await(ctx, func() bool { return r.signalled(ctx) }) == nil {
+			r.takeSignals(ctx)
 		}
 	})
 }
 
-// drainSignals takes the signals that arrived while the run came to its end: a
-// new run would not see them.
-func (r *run) drainSignals(ctx workflow.Context) {
-	var end session.End
-	for workflow.GetSignalChannel(ctx, session.SignalEnd).ReceiveAsync(&end) {
-		r.onEndSignal(end)
+// signalled tells whether signals wait to be taken.
+func (r *run) signalled(ctx workflow.Context) bool {
+	for _, name := range []string{session.SignalEnd, session.SignalTouch, session.SignalInterrupt} {
+		if workflow.GetSignalChannel(ctx, name).Len() > 0 {
+			return true
+		}
 	}
-	for workflow.GetSignalChannel(ctx, session.SignalTouch).ReceiveAsync(nil) {
+	return false
+}
+
+// takeSignals takes the signals that have arrived. One that cannot be decoded is
+// dropped.
+func (r *run) takeSignals(ctx workflow.Context) {
+	for ch := workflow.GetSignalChannel(ctx, session.SignalEnd); ch.Len() > 0; {
+		var s session.End
+		if ch.ReceiveAsync(&s) {
+			r.onEndSignal(s)
+		}
+	}
+	for ch := workflow.GetSignalChannel(ctx, session.SignalTouch); ch.Len() > 0; {
+		ch.ReceiveAsync(nil)
 		r.st.LastActivity = workflow.Now(ctx)
 	}
-	var i session.Interrupt
-	for workflow.GetSignalChannel(ctx, session.SignalInterrupt).ReceiveAsync(&i) {
-		r.onInterrupt(ctx, i)
+	for ch := workflow.GetSignalChannel(ctx, session.SignalInterrupt); ch.Len() > 0; {
+		var s session.Interrupt
+		if ch.ReceiveAsync(&s) {
+			r.onInterrupt(ctx, s)
+		}
 	}
 }
 
