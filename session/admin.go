@@ -231,7 +231,7 @@ func ownedSession(e *workflowpb.WorkflowExecutionInfo) OwnedSession {
 			Name:      attribute(e, AttrName),
 			Status:    attribute(e, AttrStatus),
 			Image:     attribute(e, AttrImage),
-			StartedAt: Time(e.GetStartTime().AsTime()),
+			StartedAt: startedAt(e),
 		},
 		Owner: attribute(e, AttrOwner),
 		Host:  attribute(e, AttrHost),

@@ -168,22 +168,42 @@ func closed(err error) bool {
 // describe asks a session's workflow for its state, also after its end.
 func (c *Client) describe(ctx context.Context, call Call) (Description, string, error) {
 	var d Description
-	workflowID := WorkflowIDPrefix + call.SessionID
-	resp, err := c.temporal.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
-		WorkflowID: workflowID, QueryType: QueryStatus, Args: []any{Asker{Owner: call.Owner}},
-		QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NONE,
-	})
+	err := c.query(ctx, WorkflowIDPrefix+call.SessionID, call.Owner, &d)
 	if closed(err) {
 		return d, "", NoSession(call.SessionID)
 	}
 	if err != nil {
 		return d, "", err
 	}
-	if err := resp.QueryResult.Get(&d); err != nil {
-		return d, "", err
-	}
 	if !d.Found {
 		return d, "", NoSession(call.SessionID)
 	}
 	return d, d.Session.RunID, nil
+}
+
+// queryAttempts is how long each attempt of a query may take. A query that
+// meets the moment in which a run continues as new may get no answer; asked
+// again it does. Together they are what Temporal gives a query without a worker.
+var queryAttempts = []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second}
+
+// query asks a workflow for its status on behalf of an owner.
+func (c *Client) query(ctx context.Context, workflowID, owner string, out any) error {
+	var err error
+	for _, limit := range queryAttempts {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		var resp *client.QueryWorkflowWithOptionsResponse
+		resp, err = c.temporal.QueryWorkflowWithOptions(limited, &client.QueryWorkflowWithOptionsRequest{
+			WorkflowID: workflowID, QueryType: QueryStatus, Args: []any{Asker{Owner: owner}},
+			QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NONE,
+		})
+		late := limited.Err() != nil || isDeadline(err) || errors.Is(err, context.DeadlineExceeded)
+		cancel()
+		if err == nil {
+			return resp.QueryResult.Get(out)
+		}
+		if !late || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }

@@ -34,6 +34,7 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		StaticSummary:            in.Name,
+		Memo:                     map[string]any{MemoStartedAt: Time(time.Now())},
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
 			temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
@@ -162,7 +163,7 @@ func (c *Client) listSessions(ctx context.Context, owner string, in ListSessions
 			Name:      attribute(e, AttrName),
 			Status:    attribute(e, AttrStatus),
 			Image:     attribute(e, AttrImage),
-			StartedAt: Time(e.GetStartTime().AsTime()),
+			StartedAt: startedAt(e),
 		}
 		if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			info.Status = StatusEnded
@@ -201,6 +202,14 @@ func (c *Client) list(ctx context.Context, query string, limit int, visit func(*
 		visit(e)
 	}
 	return nil
+}
+
+// startedAt is when the session started, which may have been some runs ago.
+func startedAt(e *workflowpb.WorkflowExecutionInfo) string {
+	if t := decodeText(e.GetMemo().GetFields()[MemoStartedAt]); t != "" {
+		return t
+	}
+	return Time(e.GetStartTime().AsTime())
 }
 
 func attribute(e *workflowpb.WorkflowExecutionInfo, name string) string {

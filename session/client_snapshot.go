@@ -15,14 +15,11 @@ func (c *Client) FindSnapshot(ctx context.Context, owner, snapshotID string) (Sn
 	if err := CheckSnapshotID(snapshotID); err != nil {
 		return rec, err
 	}
-	v, err := c.temporal.QueryWorkflow(ctx, SnapshotWorkflowIDPrefix+snapshotID, "", QueryStatus, Asker{Owner: owner})
+	err := c.query(ctx, SnapshotWorkflowIDPrefix+snapshotID, owner, &rec)
 	if closed(err) {
 		return rec, NoSnapshot(snapshotID)
 	}
 	if err != nil {
-		return rec, err
-	}
-	if err := v.Get(&rec); err != nil {
 		return rec, err
 	}
 	if !rec.Found {

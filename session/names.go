@@ -46,6 +46,10 @@ const (
 	AttrSession = "McpSandboxSession"
 )
 
+// MemoStartedAt is a field of a session workflow's memo: when its first run
+// started. Listings show the newest run alone.
+const MemoStartedAt = "mcp-sandbox.started_at"
+
 // Internal failure types between workflow and client. They never reach a caller.
 const (
 	// FailureDraining rejects an update while the run prepares to continue as

@@ -70,7 +70,9 @@ func TestOperations(t *testing.T) {
 
 // Calls go on over many runs, and nothing of the session is forgotten.
 func TestContinuedAsNew(t *testing.T) {
-	b := install(t, workflows.Options{EventsPerRun: 40}).start(session.StartSessionIn{Name: "continued"})
+	i := install(t, workflows.Options{EventsPerRun: 40})
+	started := time.Now()
+	b := i.start(session.StartSessionIn{Name: "continued"})
 	slow := make(chan session.RunCommandOut)
 	go func() {
 		out, _ := try(b, session.RunCommand, "c_slow", session.RunCommandIn{Command: "echo x >> f; sleep 3; echo done"})
@@ -87,6 +89,12 @@ func TestContinuedAsNew(t *testing.T) {
 		got, _ := d.TypedSearchAttributes.GetKeyword(temporal.NewSearchAttributeKeyKeyword(name))
 		require.Equal(t, want, got, name)
 	}
+	var list session.ListSessionsOut
+	require.Eventually(t, func() bool { // visibility lags
+		list = do(b, session.ListSessions, "", session.ListSessionsIn{})
+		return len(list.Sessions) == 1
+	}, 10*time.Second, 20*time.Millisecond)
+	require.WithinDuration(t, started, parseTime(t, list.Sessions[0].StartedAt), time.Second, "of the first run")
 	began := time.Now()
 	do(b, session.EndSession, "", session.EndSessionIn{})
 	require.Less(t, time.Since(began), 10*time.Second)
@@ -197,4 +205,11 @@ func TestEndWhileDraining(t *testing.T) {
 	}
 	require.Less(t, time.Since(began), 20*time.Second)
 	b.record("end-while-draining", session.WorkflowIDPrefix+b.id)
+}
+
+func parseTime(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	require.NoError(t, err)
+	return at
 }
