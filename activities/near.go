@@ -16,9 +16,9 @@ import (
 // worker that has the workflow at hand.
 const NearPrefix = "Near"
 
-// maxNear bounds what a near answer carries, as JSON: it goes with the workflow
-// task, beside others.
-const maxNear = 64 << 10
+// MaxNearBytes bounds what a near answer carries, as JSON: it goes with the
+// workflow task, beside those of other calls.
+const MaxNearBytes = 32 << 10
 
 // NearTask is the argument of a near activity.
 type NearTask[In any] struct {
@@ -88,7 +88,7 @@ func near[In, Out any](n *Near, do func(context.Context, Task[In]) (Out, error),
 
 func small(out any) bool {
 	b, err := json.Marshal(out)
-	return err == nil && len(b) <= maxNear
+	return err == nil && len(b) <= MaxNearBytes
 }
 
 // guestWait is how long the guest may wait for what a call waits for: the

@@ -10,7 +10,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -61,8 +60,7 @@ type SnapshotFilter struct {
 	SessionID string
 }
 
-// Sessions lists sessions, newest first. Visibility lags a moment behind, and
-// knows of a session that continued as new when its last run started.
+// Sessions lists sessions, newest first. Visibility lags a moment behind.
 func (a *Admin) Sessions(ctx context.Context, f Filter) ([]OwnedSession, error) {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ", WorkflowType)
 	switch f.Status {
@@ -121,10 +119,9 @@ func (a *Admin) EndSession(ctx context.Context, sessionID string) error {
 		return nil
 	}
 	if err == nil {
-		err = temporalClient.GetWorkflow(ctx, workflowID, "").Get(ctx, nil)
+		err = a.client.awaitEnd(ctx, workflowID)
 	}
-	var ended *temporal.WorkflowExecutionError // terminated is ended too
-	if err != nil && !errors.As(err, &ended) {
+	if err != nil {
 		return a.explain(ctx, err)
 	}
 	return nil

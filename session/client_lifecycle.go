@@ -196,7 +196,7 @@ func (c *Client) list(ctx context.Context, query string, limit int, visit func(*
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *workflowpb.WorkflowExecutionInfo) int {
-		return b.GetStartTime().AsTime().Compare(a.GetStartTime().AsTime())
+		return strings.Compare(startedAt(b), startedAt(a)) // of one form, so they sort as text
 	})
 	for _, e := range found {
 		visit(e)

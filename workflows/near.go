@@ -21,9 +21,10 @@ const nearGrace = time.Second
 // call costs no task on the host's queue (docs/adr/009). done is false when the
 // call has to go there; it does so under the same call ID.
 func tryNear[In, Out any](ctx workflow.Context, r *run, req request, task activities.Task[In], out *Out) (done bool, err error) {
-	if r.o.NearWait <= 0 || req.far || r.nearSick {
+	if r.o.NearWait <= 0 || req.far || r.nearSick || !r.pace.fits(ctx, activities.MaxNearBytes) {
 		return false, nil
 	}
+	r.pace.add(ctx, activities.MaxNearBytes) // its marker goes with this task
 	wait := r.o.NearWait
 	if r.calls > 1 {
 		wait = min(wait, nearBesideOthers)

@@ -23,13 +23,16 @@ const maxDone = 500
 // ID, also when the call is sent again to a later run.
 func once[Out any](ctx workflow.Context, r *run, c call, lock lockFunc, do func(workflow.Context) (Out, error)) (Out, error) {
 	var out Out
+	if d := r.done(c.id); d != nil { // whatever state the session is in now
+		return out, json.Unmarshal(d.Out, &out) //workflowcheck:ignore its result depends on d.Out alone
+	}
 	lctx, unlock, err := lock(ctx)
 	if err != nil {
 		return out, err
 	}
 	defer unlock()
-	if d := r.done(c.id); d != nil {
-		return out, json.Unmarshal(d.Out, &out) //workflowcheck:ignore its result depends on d.Out alone
+	if d := r.done(c.id); d != nil { // meanwhile
+		return out, json.Unmarshal(d.Out, &out) //workflowcheck:ignore as above
 	}
 	if out, err = do(lctx); err != nil {
 		return out, err

@@ -94,6 +94,7 @@ func runInit(args []string) error {
 	// Caught and forgotten: what is ignored stays so in every command, where a
 	// `yes | head` would never end.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
+	resetThreadSignals()
 
 	f.opts.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	f.opts.Version = version

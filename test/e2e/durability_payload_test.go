@@ -67,3 +67,23 @@ func TestG1ManyLargeAnswers(t *testing.T) {
 	}
 	require.Equal(t, "ok\n", c.Run(t, id, "echo ok").Str("stdout"), "the session still works")
 }
+
+// The same for answers that are small enough to come with the workflow task.
+func TestG1ManyNearAnswers(t *testing.T) {
+	t.Parallel()
+	c := harness.Start(t).Client()
+	id := c.StartSession(t, nil)
+	for _, size := range []int{28 << 10, 60 << 10} { // below and above what comes so
+		c.Run(t, id, fmt.Sprintf("head -c %d /dev/urandom | base64 -w 0 | head -c %d > f", size, size))
+		var pending []*harness.Pending
+		for i := range 90 {
+			pending = append(pending, c.Go(t, fmt.Sprintf("near-%d-%d", size, i), "read_file", harness.Args{"session_id": id, "path": "f", "encoding": "base64"}))
+		}
+		for _, p := range pending {
+			r, _ := p.Wait(t)
+			require.False(t, r.IsError, r.Text)
+			require.Equal(t, size, r.Num("size"))
+		}
+	}
+	require.Equal(t, "ok\n", c.Run(t, id, "echo ok").Str("stdout"), "the session still works")
+}
