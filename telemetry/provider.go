@@ -3,10 +3,12 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -23,9 +25,15 @@ type Options struct {
 }
 
 // Provider is the set-up; Close flushes it.
-type Provider struct{ traces *sdktrace.TracerProvider }
+type Provider struct {
+	// Metrics answers a Prometheus scrape.
+	Metrics http.Handler
 
-// Start sets the global tracer provider. A collector that cannot be reached is
+	traces  *sdktrace.TracerProvider
+	metrics *sdkmetric.MeterProvider
+}
+
+// Start sets the global tracer and meter providers. A collector that cannot be reached is
 // no error: spans are exported in the background, and dropped when they cannot
 // be.
 func Start(ctx context.Context, o Options) (*Provider, error) {
@@ -46,7 +54,11 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	tp := sdktrace.NewTracerProvider(opts...)
 	otel.SetTracerProvider(tp)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // export errors are no news for users
-	return &Provider{traces: tp}, nil
+	mp, handler, err := startMetrics(res)
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{Metrics: handler, traces: tp, metrics: mp}, nil
 }
 
 // newExporter gives the exporter that the environment asks for, or nil.
@@ -66,4 +78,7 @@ func newExporter(ctx context.Context, getenv func(string) string) (sdktrace.Span
 }
 
 // Close exports what is left, within ctx.
-func (p *Provider) Close(ctx context.Context) { _ = p.traces.Shutdown(ctx) }
+func (p *Provider) Close(ctx context.Context) {
+	_ = p.traces.Shutdown(ctx)
+	_ = p.metrics.Shutdown(ctx)
+}

@@ -75,12 +75,12 @@ func TestTexts(t *testing.T) {
 		"stop":         {"stop_command", session.StopCommandOut{CommandID: "c_1", Status: "stopped", Signal: "KILL"}, "Command c_1: stopped by signal KILL."},
 
 		"file": {"read_file", session.ReadFileOut{
-			Path: "/work/a", Content: "1\n2", Encoding: "utf-8", Size: 3, TotalLines: 2, StartLine: 1, EndLine: 2,
-		}, "1\n2\n[/work/a; 3 bytes; lines 1 to 2 of 2]"},
+			Path: "/srv/a", Content: "1\n2", Encoding: "utf-8", Size: 3, TotalLines: 2, StartLine: 1, EndLine: 2,
+		}, "1\n2\n[/srv/a; 3 bytes; lines 1 to 2 of 2]"},
 		"file, cut": {"read_file", session.ReadFileOut{
-			Path: "/work/a", Content: "1\n", Encoding: "utf-8", Size: 9, TotalLines: 5, StartLine: 1, EndLine: 1, Truncated: true,
-		}, "1\n[/work/a; 9 bytes; lines 1 to 1 of 5; cut; read on with offset 2]"},
-		"file, empty":  {"read_file", session.ReadFileOut{Path: "/work/a", Encoding: "utf-8"}, "[/work/a; 0 bytes; empty]"},
+			Path: "/srv/a", Content: "1\n", Encoding: "utf-8", Size: 9, TotalLines: 5, StartLine: 1, EndLine: 1, Truncated: true,
+		}, "1\n[/srv/a; 9 bytes; lines 1 to 1 of 5; cut; read on with offset 2]"},
+		"file, empty":  {"read_file", session.ReadFileOut{Path: "/srv/a", Encoding: "utf-8"}, "[/srv/a; 0 bytes; empty]"},
 		"file, base64": {"read_file", session.ReadFileOut{Path: "/a", Content: "/w==", Encoding: "base64", Size: 1, TotalLines: 1, StartLine: 1, EndLine: 1}, "/w==\n[/a; 1 bytes; lines 1 to 1 of 1; shown as base64]"},
 		"created":      {"write_file", session.WriteFileOut{Path: "/a", Size: 1, SHA256: "h", Created: true}, "Created /a, now 1 bytes, sha256 h."},
 		"edited":       {"edit_file", session.EditFileOut{Path: "/a", Replacements: 2, SHA256: "h", Diff: "-a\n+b\n"}, "-a\n+b\n[/a; 2 replacements; sha256 h]"},

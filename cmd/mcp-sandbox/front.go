@@ -124,13 +124,13 @@ func authenticator(cfg frontConfig, dir *datadir.Dir, log *slog.Logger) (access.
 }
 
 // serveMCP builds the HTTP front over the tools.
-func (f *front) serveMCP(cfg frontConfig, sessions *session.Client, auth access.Authenticator, ready func(context.Context) error, log *slog.Logger) error {
+func (f *front) serveMCP(cfg frontConfig, sessions *session.Client, auth access.Authenticator, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) error {
 	mcp := tools.New(tools.Options{
 		Caller: sessions, Version: version, Toolsets: cfg.toolsets, Networks: cfg.networks, Logger: log,
 		Interrupt: sessions.Interrupt,
 	})
 	h, err := httpserver.New(httpserver.Options{
-		MCP: mcp, Auth: auth, Ready: ready, Logger: log,
+		MCP: mcp, Auth: auth, Ready: ready, Metrics: metrics, Logger: log,
 		AllowedOrigins: cfg.allowedOrigins, AllowedHosts: cfg.allowedHosts, TLSCert: cfg.tlsCert, TLSKey: cfg.tlsKey,
 	})
 	f.http = h

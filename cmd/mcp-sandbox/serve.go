@@ -147,7 +147,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	if err := s.front.openUI(ctx, s.conn, s.dir, s.log); err != nil {
 		return err
 	}
-	return s.front.serveMCP(s.cfg.front, s.sessions, auth, s.ready, s.log)
+	return s.front.serveMCP(s.cfg.front, s.sessions, auth, s.ready, s.telemetry.Metrics, s.log)
 }
 
 // ready tells which parts cannot do their work now.
