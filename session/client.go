@@ -138,6 +138,8 @@ func (c *Client) explain(ctx context.Context, err error) *Error {
 		notReady    *serviceerror.WorkflowNotReady
 	)
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled) && context.Cause(ctx) != context.Canceled: //nolint:errorlint // the plain one alone is a caller's
+		return Wrap(err, DeadlineExceeded, "the call was broken off here (%s), what was started goes on: send the same call again with the same call ID in _meta[%q]", context.Cause(ctx), MetaCallID)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return Wrap(err, Cancelled, "the caller cancelled; what was started goes on, send the same call ID to learn more")
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded), isDeadline(err), ctx.Err() != nil:

@@ -98,6 +98,17 @@ func TestCancelledCall(t *testing.T) {
 }
 
 // Nothing is sent that cannot be right.
+// A server that ends breaks its calls off with a cause of its own: that is not
+// the caller's doing, who may ask again.
+func TestCallBrokenOff(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := session.NewClient(session.ClientOptions{Temporal: &stubTemporal{errs: []error{serviceerror.NewUnavailable("")}}})
+	cancel(errors.New("the server is shutting down"))
+	_, _, err := session.Do(ctx, c, session.RunCommand, session.Call{SessionID: session.MakeSessionID(nil, "o", "c")}, session.RunCommandIn{Command: "true"})
+	require.Equal(t, session.DeadlineExceeded, session.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "shutting down")
+}
+
 func TestRefusedByTheClient(t *testing.T) {
 	c := session.NewClient(session.ClientOptions{Temporal: nil})
 	for name, row := range map[string]struct {

@@ -29,8 +29,8 @@ func newSlots(size, spare, queue int) *slots {
 }
 
 // acquire waits for a slot. waits says that the call may hold it for long.
-// Errors: ResourceExhausted when too many wait, Cancelled or DeadlineExceeded
-// when ctx ends.
+// Errors: ResourceExhausted when too many wait, DeadlineExceeded or
+// context.Canceled when ctx ends.
 func (s *slots) acquire(ctx context.Context, workflowID string, waits bool) (release func(), err error) {
 	s.mu.Lock()
 	l := s.lane[workflowID]
@@ -57,7 +57,7 @@ func (s *slots) acquire(ctx context.Context, workflowID string, waits bool) (rel
 		return s.releaser(workflowID, l, sem), nil
 	case errors.Is(err, context.Canceled):
 		s.leave(workflowID, l)
-		return nil, Wrap(err, Cancelled, "the caller cancelled before the call was sent; nothing happened")
+		return nil, err // explain knows whose doing it was
 	default:
 		s.leave(workflowID, l)
 		return nil, Wrap(err, DeadlineExceeded, "the call waited its turn behind others of this session; send it again with the same call ID in _meta[%q]", MetaCallID)

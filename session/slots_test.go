@@ -60,7 +60,7 @@ func TestSlotsAreBounded(t *testing.T) {
 		require.NoError(t, err, "one session does not slow another")
 		cancel()
 		for range 4 {
-			require.Equal(t, session.Cancelled, session.CodeOf(<-waiting))
+			require.ErrorIs(t, <-waiting, context.Canceled)
 		}
 		require.Equal(t, 2, slots.Users("w"))
 	})

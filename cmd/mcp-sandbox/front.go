@@ -66,6 +66,9 @@ func (c *frontConfig) check() error {
 		if _, _, err := net.SplitHostPort(c.ui); err != nil {
 			return usagef("--temporal-ui: %q: write HOST:PORT, such as %s, or off: %w", c.ui, defaultUI, err)
 		}
+		if err := clearText("--temporal-ui", c.ui, c.insecureHTTP); err != nil {
+			return err
+		}
 	}
 	for _, n := range c.networks {
 		if n != session.NetworkNone && n != session.NetworkFull {

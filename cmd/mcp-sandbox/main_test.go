@@ -110,6 +110,9 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --toolsets core,nosuch", `--toolsets: no toolset "nosuch"`},
 		{"serve --auth-token-file no/such/file", "--auth-token-file: token file: open no/such/file"},
 
+		{"serve --temporal-ui 0.0.0.0:8233", "--temporal-ui: 0.0.0.0:8233 is beyond loopback"},
+		{"serve --temporal-listen 0.0.0.0:7233", "--temporal-listen: 0.0.0.0:7233 is beyond loopback"},
+		{"temporal --temporal-listen 0.0.0.0:7233", "--temporal-listen: 0.0.0.0:7233 is beyond loopback"},
 		{"serve --temporal-address " + cluster + " --temporal-listen 127.0.0.1:0", "--temporal-listen has no effect with --temporal-address"},
 		{"serve --temporal-address " + cluster + " --temporal-ui 127.0.0.1:0", "--temporal-ui has no effect with --temporal-address"},
 		{"serve --no-worker --runtime runsc", "--runtime has no effect with --no-worker"},

@@ -73,7 +73,7 @@ func (c *serveConfig) check(given map[string]bool) error {
 			return err
 		}
 	}
-	if err := c.temporal.check(); err != nil {
+	if err := c.temporal.check(c.front.insecureHTTP); err != nil {
 		return err
 	}
 	if err := c.host.check(); err != nil {

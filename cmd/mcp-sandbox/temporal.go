@@ -13,6 +13,7 @@ import (
 
 func newTemporal(p process) *cobra.Command {
 	var cfg temporalConfig
+	var insecure bool
 	c := &cobra.Command{
 		Use:   "temporal",
 		Short: "Run the embedded Temporal alone",
@@ -25,7 +26,7 @@ func newTemporal(p process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cfg.check(); err != nil {
+			if err := cfg.check(insecure); err != nil {
 				return err
 			}
 			path, err := dataDir(c, p)
@@ -38,6 +39,7 @@ func newTemporal(p process) *cobra.Command {
 	f := c.Flags()
 	f.String("data-dir", "", "directory for its database (default as for serve)")
 	f.StringVar(&cfg.listen, "temporal-listen", temporaldev.DefaultListen, "address of the frontend")
+	f.BoolVar(&insecure, "insecure-http", false, "allow a listen address beyond loopback, where the secret goes in clear text")
 	f.StringVar(&cfg.namespace, "temporal-namespace", "", "namespace (default \"default\")")
 	return c
 }

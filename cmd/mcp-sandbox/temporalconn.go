@@ -22,6 +22,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/mcp-sandbox/mcp-sandbox/internal/datadir"
+	"github.com/mcp-sandbox/mcp-sandbox/internal/httpserver"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/temporaldev"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
@@ -59,12 +60,22 @@ func (t *temporalConfig) flags(f *pflag.FlagSet, embedded bool) {
 	f.StringVar(&t.namespace, "temporal-namespace", "", "Temporal namespace (default \"default\")")
 }
 
-// check refuses an address that is none.
-func (t *temporalConfig) check() error {
+// check refuses an address that is none, and one that would send the secret in
+// clear text over a network.
+func (t *temporalConfig) check(insecure bool) error {
 	if _, _, err := net.SplitHostPort(t.listen); err != nil {
 		return usagef("--temporal-listen: %q: write HOST:PORT, such as %s: %w", t.listen, temporaldev.DefaultListen, err)
 	}
-	return nil
+	return clearText("--temporal-listen", t.listen, insecure)
+}
+
+// clearText refuses an address beyond loopback for what speaks no TLS.
+func clearText(flag, address string, insecure bool) error {
+	if httpserver.CheckListen(address, true, false, insecure) == nil {
+		return nil
+	}
+	return usagef("%s: %s is beyond loopback, where its secret would go in clear text; "+
+		"listen on 127.0.0.1 and forward the port, or say --insecure-http if the network is yours alone", flag, address)
 }
 
 // temporalConn is a connection to a Temporal, embedded or not. After it is
