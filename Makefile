@@ -47,6 +47,7 @@ demo: setup build ## a scripted agent works in a sandbox of its own server (DEMO
 ##@ Develop
 
 # -count=1: a result from the cache says nothing about the engine that is here now.
+# One package at a time: they share an engine, and some hold what they do to a time.
 .PHONY: test
 test: setup build ## all tests, set-up included (TEST_FLAGS, TEST_PACKAGES, TEST_TIMEOUT)
 	@images/test/build.sh

@@ -121,7 +121,7 @@ func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) 
 // lookAgain is after how long a wait for a workflow's end looks for itself: the
 // server's long poll may miss the end of a run that began just now, and then
 // takes 20 s.
-const lookAgain = time.Second
+const lookAgain = 250 * time.Millisecond
 
 // awaitEnd waits until a workflow has closed. Terminated is closed too: the
 // reaper removes the rest.
