@@ -52,7 +52,7 @@ demo: setup build ## a scripted agent works in a sandbox of its own server (DEMO
 test: setup build ## all tests, set-up included (TEST_FLAGS, TEST_PACKAGES, TEST_TIMEOUT)
 	@images/test/build.sh
 	@MCP_SANDBOX_REQUIRE=docker MCP_SANDBOX_BINARY='$(CURDIR)/bin/mcp-sandbox' \
-		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
+		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
 
 .PHONY: bench
 bench: setup build ## what calls cost, against the raw Docker Engine (BENCH_FLAGS='--quick --json --out FILE --calls 5000')
