@@ -185,8 +185,8 @@ func (c *Client) describe(ctx context.Context, call Call) (Description, string, 
 
 // queryAttempts is how long each attempt of a query may take. A query that
 // meets the moment in which a run continues as new may get no answer; asked
-// again it does. Together they are what Temporal gives a query without a worker.
-var queryAttempts = []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second}
+// again it does. The last outlasts the workflow task of a killed worker.
+var queryAttempts = []time.Duration{2 * time.Second, 3 * time.Second, 10 * time.Second}
 
 // query asks a workflow for its status on behalf of an owner.
 func (c *Client) query(ctx context.Context, workflowID, owner string, out any) error {

@@ -17,9 +17,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// workflowTaskTimeout is how soon a workflow task of a killed worker goes to
-// another.
-const workflowTaskTimeout = 3 * time.Second
+// WorkflowTaskTimeout is how soon a workflow task of a killed worker goes to
+// another, and how long a query of the workflow may have to wait then.
+const WorkflowTaskTimeout = 3 * time.Second
 
 // startSession starts the session's workflow, or finds the one that the same
 // call started before, and waits until it is ready or shows why not.
@@ -30,7 +30,7 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       workflowID,
 		TaskQueue:                TaskQueue,
-		WorkflowTaskTimeout:      workflowTaskTimeout,
+		WorkflowTaskTimeout:      WorkflowTaskTimeout,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		StaticSummary:            in.Name,

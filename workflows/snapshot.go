@@ -69,6 +69,7 @@ func (r *run) startSnapshotWorkflow(ctx workflow.Context, info session.SnapshotI
 	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:            session.SnapshotWorkflowIDPrefix + info.SnapshotID,
 		TaskQueue:             session.TaskQueue,
+		WorkflowTaskTimeout:   session.WorkflowTaskTimeout,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		StaticSummary:         info.Name,
