@@ -72,10 +72,15 @@ func (s *stream) pump() {
 			break
 		}
 	}
+	s.close()
+	// Not under the lock: Close waits for a drain under way, which wants it.
+	_ = s.pipe.Close()
+}
+
+func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	_ = s.pipe.Close()
 	if s.log != nil {
 		_ = s.log.Close()
 	}
