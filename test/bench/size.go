@@ -32,7 +32,7 @@ var (
 	full = size{
 		rounds: 100, slowEvery: 4, turnBudget: 75 * time.Second,
 		windows: 4, window: 2 * time.Second,
-		calls: 500, agingBudget: 40 * time.Second,
+		calls: 5000, agingBudget: 150 * time.Second,
 	}
 	quick = size{
 		rounds: 24, slowEvery: 4, turnBudget: 9 * time.Second,
