@@ -69,7 +69,7 @@ func (c *serveConfig) check(given map[string]bool) error {
 		}
 	}
 	if c.noWorker {
-		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "snapshot-retention"); err != nil {
+		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention"); err != nil {
 			return err
 		}
 	}
