@@ -158,10 +158,11 @@ func openBackend(ctx context.Context, cfg hostConfig, installation, hostID strin
 	return backend, nil
 }
 
-// newSessionClient makes the client of sessions over a connection.
-func newSessionClient(conn *temporalConn, secret []byte, log *slog.Logger) *session.Client {
+// newSessionClient makes the client of sessions over a connection. maxSessions
+// counts where sessions are started; 0 is no limit.
+func newSessionClient(conn *temporalConn, secret []byte, maxSessions int, log *slog.Logger) *session.Client {
 	return session.NewClient(session.ClientOptions{
-		Temporal: conn.Client, Secret: secret, UpdateSlots: conn.updateSlots, Logger: log,
+		Temporal: conn.Client, Secret: secret, UpdateSlots: conn.updateSlots, MaxSessions: maxSessions, Logger: log,
 	})
 }
 
