@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/singleflight"
 
@@ -78,6 +79,7 @@ type Backend struct {
 	streams *streams
 	commits commits
 
+	version  types.Version
 	platform Platform
 	host     hostAddresses
 
@@ -94,8 +96,8 @@ type program struct {
 	version string // the start of its SHA-256, in hex
 }
 
-// New connects to an engine. It fails when none answers, when it runs no Linux
-// of an architecture there is a guest for, or when no guest is built in; the
+// New connects to an engine. It fails when none answers, when it is one to
+// refuse (RefusedError), when it runs no Linux of an architecture there is a guest for, or when no guest is built in; the
 // error says what to do. Limits are Check's matter. The caller closes it.
 func New(ctx context.Context, opts Options) (*Backend, error) {
 	if err := opts.complete(); err != nil {
@@ -152,9 +154,10 @@ func (b *Backend) meet(ctx context.Context) error {
 	if err != nil {
 		return b.noAnswer(err)
 	}
+	b.version = version
 	b.platform = classify(info, version, b.opts.Runtime)
 	if b.platform.Kind == KindPodman {
-		return fmt.Errorf("%s at %s cannot keep what sandboxes promise: %s", b.platform, b.api.DaemonHost(), joinNotes(b.platform.Faults))
+		return &RefusedError{b.platform, b.api.DaemonHost()}
 	}
 	if info.OSType != "linux" {
 		return fmt.Errorf("the Docker Engine at %s runs %s containers; sandboxes need Linux ones", b.api.DaemonHost(), info.OSType)

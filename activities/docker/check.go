@@ -20,7 +20,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	if err != nil {
 		return b.noAnswer(err)
 	}
-	faults := missing(info, b.opts.Runtime, b.platform.Rootless)
+	faults := classify(info, b.version, b.opts.Runtime).Faults
 	if len(faults) == 0 {
 		return nil
 	}
@@ -41,25 +41,28 @@ func joinNotes(notes []Note) string {
 }
 
 // missing lists what an engine cannot enforce.
-func missing(info system.Info, runtime string, rootless bool) []Note {
+func (p Platform) missing(info system.Info, runtime string) []Note {
 	var faults []Note
 	need := func(ok bool, text, remedy string) {
 		if !ok {
 			faults = append(faults, Note{text, remedy})
 		}
 	}
+	// Some engines without a cgroup driver claim the kernel's limits for
+	// themselves (moby#42151).
+	driver := info.CgroupDriver != "none"
 	limit := func(ok bool, what, controller string) {
 		remedy := "enable the " + controller + " cgroup controller on the kernel's command line"
-		if rootless {
+		if p.Rootless {
 			remedy = "delegate the " + controller + " cgroup controller to the user: cgroup v2, and in a drop-in of user@.service " +
 				"Delegate=cpu cpuset io memory pids"
 		}
-		need(ok, "no "+what+" limit", remedy)
+		need(ok && driver, "no "+what+" limit", remedy)
 	}
 	limit(info.MemoryLimit, "memory", "memory")
 	limit(info.CPUCfsQuota && info.CPUCfsPeriod, "CPU", "cpu")
 	limit(info.PidsLimit, "process", "pids")
-	need(seccompOn(info.SecurityOptions), "no seccomp filter", "use a kernel with CONFIG_SECCOMP_FILTER and remove "+
+	need(seccompOn(info.SecurityOptions) || p.Builtin, "no seccomp filter", "use a kernel with CONFIG_SECCOMP_FILTER and remove "+
 		"\"seccomp-profile\": \"unconfined\" from the engine's daemon.json")
 	if runtime != "" {
 		_, known := info.Runtimes[runtime]

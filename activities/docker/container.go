@@ -166,6 +166,10 @@ func (b *Backend) hostConfig(ctx context.Context, spec activities.SandboxSpec, i
 			dns = append(dns, a.String())
 		}
 	}
+	security := []string{"no-new-privileges"}
+	if b.platform.Builtin {
+		security = append(security, "seccomp=builtin")
+	}
 	memory := int64(spec.MemoryMB) << 20
 	return &container.HostConfig{
 		NetworkMode:   network,
@@ -173,7 +177,7 @@ func (b *Backend) hostConfig(ctx context.Context, spec activities.SandboxSpec, i
 		CapDrop:       []string{"ALL"},
 		CapAdd:        caps,
 		DNS:           dns,
-		SecurityOpt:   []string{"no-new-privileges"},
+		SecurityOpt:   security,
 		LogConfig:     container.LogConfig{Type: "none"},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		Init:          new(false),

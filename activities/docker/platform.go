@@ -1,11 +1,13 @@
 package docker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/api/types/versions"
 )
 
 // Support is how far sandboxes' promises hold on an engine.
@@ -41,6 +43,9 @@ type Platform struct {
 	// Rootless: dockerd runs as an ordinary user. Remapped: containers run in a
 	// user namespace of their own (userns-remap).
 	Rootless, Remapped bool
+	// Builtin: containers go without a seccomp filter unless they ask for the
+	// engine's own, as sandboxes then do. Docker Desktop comes so.
+	Builtin bool
 	// Cgroup is "1", "2" or, with engines that do not say, "".
 	Cgroup string
 	// Limits are what works less well, Faults why it is refused.
@@ -76,6 +81,16 @@ func (p Platform) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// RefusedError is New's error for an engine that is not one to use at all.
+type RefusedError struct {
+	Platform Platform
+	Address  string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s at %s cannot keep what sandboxes promise: %s", e.Platform, e.Address, joinNotes(e.Platform.Faults))
+}
+
 // classify reads an engine's own word of itself. runtime is the OCI runtime for
 // sandboxes, "" for the engine's default.
 func classify(info system.Info, version types.Version, runtime string) Platform {
@@ -87,7 +102,9 @@ func classify(info system.Info, version types.Version, runtime string) Platform 
 		p.Faults = podmanFaults
 		return p // what it says of limits is not looked at
 	}
-	p.Faults = missing(info, runtime, p.Rootless)
+	p.Builtin = hasOption(info.SecurityOptions, "seccomp") && !seccompOn(info.SecurityOptions) &&
+		versions.GreaterThanOrEqualTo(version.APIVersion, builtinSeccomp)
+	p.Faults = p.missing(info, runtime)
 	if p.Kind == KindDesktop {
 		p.Limits = append(p.Limits, Note{
 			Text:   "Docker Desktop: memory and CPUs of sandboxes come out of its virtual machine's; sandboxes are gone when it is stopped or updated",
@@ -108,6 +125,9 @@ func classify(info system.Info, version types.Version, runtime string) Platform 
 	}
 	return p
 }
+
+// builtinSeccomp is the API of the first engines that take seccomp=builtin.
+const builtinSeccomp = "1.42"
 
 // podmanFaults: seen in the source of its Docker-compatible API.
 var podmanFaults = []Note{

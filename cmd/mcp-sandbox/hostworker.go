@@ -155,6 +155,9 @@ func openBackend(ctx context.Context, cfg hostConfig, installation, hostID strin
 		_ = backend.Close()
 		return nil, err
 	}
+	for _, n := range backend.Platform().Limits {
+		log.WarnContext(ctx, "the engine is supported with limits", "engine", backend.Platform().String(), "limit", n.Text, "remedy", n.Remedy)
+	}
 	return backend, nil
 }
 
