@@ -31,7 +31,10 @@ type ClientOptions struct {
 	// AnswerWithin bounds a call; then DeadlineExceeded. 0 is 55 s, below the
 	// 60 s after which many MCP clients give up.
 	AnswerWithin time.Duration
-	Logger       *slog.Logger
+	// MaxSessions is how many live sessions an owner may have; further starts
+	// are ResourceExhausted. 0 is no limit.
+	MaxSessions int
+	Logger      *slog.Logger
 }
 
 // Client carries calls to session workflows. Safe for concurrent use.
@@ -40,6 +43,7 @@ type Client struct {
 	secret       []byte
 	answerWithin time.Duration
 	slots        *slots
+	quota        quota
 	log          *slog.Logger
 }
 
@@ -62,13 +66,15 @@ func NewClient(o ClientOptions) *Client {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{
+	c := &Client{
 		temporal:     o.Temporal,
 		secret:       o.Secret,
 		answerWithin: o.AnswerWithin,
 		slots:        newSlots(o.UpdateSlots, o.SpareSlots, o.QueuedCalls),
 		log:          o.Logger,
 	}
+	c.quota = quota{max: o.MaxSessions, listed: c.liveSessions, look: c.lookAt}
+	return c
 }
 
 // Invoke implements Caller.

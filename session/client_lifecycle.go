@@ -27,22 +27,8 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 	call.SessionID = MakeSessionID(c.secret, call.Owner, call.CallID)
 	workflowID := WorkflowIDPrefix + call.SessionID
 	meta := Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: workflowID}
-	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       workflowID,
-		TaskQueue:                TaskQueue,
-		WorkflowTaskTimeout:      WorkflowTaskTimeout,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		StaticSummary:            in.Name,
-		Memo:                     map[string]any{MemoStartedAt: Time(time.Now())},
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
-			temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
-			temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
-			temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
-		),
-	}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
-	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+	run, err := c.execute(ctx, call, in)
+	if err != nil {
 		return meta, err
 	}
 	if run != nil {
@@ -58,6 +44,33 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 		return m, err
 	}
 	return m, Errorf(d.Failure.Code, "%s", d.Failure.Message)
+}
+
+// execute starts the session's workflow, if its owner has a place for it. run is
+// nil when the same call started one before that has ended.
+func (c *Client) execute(ctx context.Context, call Call, in StartSessionIn) (run client.WorkflowRun, err error) {
+	err = c.quota.admit(ctx, call.Owner, call.SessionID, func() (err error) {
+		run, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID:                       WorkflowIDPrefix + call.SessionID,
+			TaskQueue:                TaskQueue,
+			WorkflowTaskTimeout:      WorkflowTaskTimeout,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+			StaticSummary:            in.Name,
+			Memo:                     map[string]any{MemoStartedAt: Time(time.Now())},
+			TypedSearchAttributes: temporal.NewSearchAttributes(
+				temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
+				temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
+				temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
+				temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
+			),
+		}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
+		return err
+	})
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return run, err
 }
 
 // getSession asks the workflow for the session's state, and the sandbox for its
@@ -114,6 +127,7 @@ func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) 
 			return meta, err
 		}
 	}
+	c.quota.ended(call.Owner, call.SessionID)
 	*out = EndSessionOut{SessionID: call.SessionID, Status: StatusEnded}
 	return meta, nil
 }

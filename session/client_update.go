@@ -121,12 +121,17 @@ func (c *Client) ended(ctx context.Context, workflowID string) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	switch d.Status {
+	return !runs(d.Status), nil
+}
+
+// runs tells whether a workflow of this status goes on.
+func runs(status enumspb.WorkflowExecutionStatus) bool {
+	switch status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW,
 		enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
-		return false, nil
+		return true
 	default:
-		return true, nil
+		return false
 	}
 }
 

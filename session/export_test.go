@@ -22,3 +22,16 @@ func (s Slots) Users(workflowID string) int {
 	}
 	return -1
 }
+
+// Quota is what bounds the live sessions of an owner.
+type Quota struct{ q *quota }
+
+func NewQuota(most int, listed func(context.Context, string) ([]string, error), look func(context.Context, string) (bool, bool, error)) *Quota {
+	return &Quota{&quota{max: most, listed: listed, look: look}}
+}
+
+func (q *Quota) Admit(ctx context.Context, owner, sessionID string, start func() error) error {
+	return q.q.admit(ctx, owner, sessionID, start)
+}
+
+func (q *Quota) Ended(owner, sessionID string) { q.q.ended(owner, sessionID) }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/singleflight"
 
@@ -49,6 +51,12 @@ type Options struct {
 	// Runtime is an OCI runtime that the engine knows, such as runsc. Default:
 	// the engine's.
 	Runtime string
+	// DNS are name servers for sandboxes with a network. Default: the engine's
+	// host's.
+	DNS []netip.Addr
+	// DenyAddresses are closed to sandboxes with a network, beside the engine's
+	// host, its networks and metadata services.
+	DenyAddresses []netip.Prefix
 	// PullTimeout bounds the pull of an image. Default 10 min.
 	PullTimeout time.Duration
 	// IdleStream is how long an unused stream to a guest is kept. Default 10 min.
@@ -71,6 +79,10 @@ type Backend struct {
 	streams *streams
 	commits commits
 
+	version  types.Version
+	platform Platform
+	host     hostAddresses
+
 	background sync.WaitGroup  // what goes on after a call gave up
 	life       context.Context //nolint:containedctx // of the Backend, which outlives every call
 	end        context.CancelFunc
@@ -84,8 +96,8 @@ type program struct {
 	version string // the start of its SHA-256, in hex
 }
 
-// New connects to an engine. It fails when none answers, when it runs no Linux
-// of an architecture there is a guest for, or when no guest is built in; the
+// New connects to an engine. It fails when none answers, when it is one to
+// refuse (RefusedError), when it runs no Linux of an architecture there is a guest for, or when no guest is built in; the
 // error says what to do. Limits are Check's matter. The caller closes it.
 func New(ctx context.Context, opts Options) (*Backend, error) {
 	if err := opts.complete(); err != nil {
@@ -131,11 +143,21 @@ func orDefault[T comparable](value, fallback T) T {
 	return value
 }
 
-// meet learns what never changes of an engine: its ID and its architecture.
+// meet learns what never changes of an engine: what it is, its ID and its
+// architecture.
 func (b *Backend) meet(ctx context.Context) error {
 	info, err := b.api.Info(ctx)
 	if err != nil {
 		return b.noAnswer(err)
+	}
+	version, err := b.api.ServerVersion(ctx)
+	if err != nil {
+		return b.noAnswer(err)
+	}
+	b.version = version
+	b.platform = classify(info, version, b.opts.Runtime)
+	if b.platform.Kind == KindPodman {
+		return &RefusedError{b.platform, b.api.DaemonHost()}
 	}
 	if info.OSType != "linux" {
 		return fmt.Errorf("the Docker Engine at %s runs %s containers; sandboxes need Linux ones", b.api.DaemonHost(), info.OSType)
@@ -154,6 +176,7 @@ func (b *Backend) meet(ctx context.Context) error {
 	b.guest = program{binary: binary, version: hex.EncodeToString(sum[:6])}
 	b.hostID = b.opts.HostID + "-" + hex.EncodeToString(engine[:4])
 	b.streams = newStreams(b)
+	b.host.turn = make(chan struct{}, 1)
 	return nil
 }
 
@@ -177,6 +200,9 @@ func (b *Backend) outlive(ctx context.Context, limit time.Duration) (context.Con
 // HostID is the host's ID and the start of a digest of the engine's, which the
 // engine keeps in its data directory.
 func (b *Backend) HostID() string { return b.hostID }
+
+// Platform tells what the engine is, and how far it is supported.
+func (b *Backend) Platform() Platform { return b.platform }
 
 // Close closes the streams to guests, and the client if New made it.
 func (b *Backend) Close() error {

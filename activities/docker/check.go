@@ -20,32 +20,55 @@ func (b *Backend) Check(ctx context.Context) error {
 	if err != nil {
 		return b.noAnswer(err)
 	}
-	problems := missing(info, b.opts.Runtime)
-	if len(problems) == 0 {
+	faults := classify(info, b.version, b.opts.Runtime).Faults
+	if len(faults) == 0 {
 		return nil
 	}
 	return session.Errorf(session.FailedPrecondition, "the Docker Engine at %s cannot keep sandboxes within bounds: %s",
-		b.api.DaemonHost(), strings.Join(problems, "; "))
+		b.api.DaemonHost(), joinNotes(faults))
 }
 
-func missing(info system.Info, runtime string) []string {
-	var problems []string
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Sprintf(format, args...))
+// joinNotes writes each note with its remedy in brackets.
+func joinNotes(notes []Note) string {
+	parts := make([]string, len(notes))
+	for i, n := range notes {
+		parts[i] = n.Text
+		if n.Remedy != "" {
+			parts[i] += " (" + n.Remedy + ")"
 		}
 	}
-	const cgroup = "no %s limit (the %s cgroup controller is off: enable it on the kernel's command line or delegate it to a rootless engine)"
-	need(info.MemoryLimit, cgroup, "memory", "memory")
-	need(info.CPUCfsQuota && info.CPUCfsPeriod, cgroup, "CPU", "cpu")
-	need(info.PidsLimit, cgroup, "process", "pids")
-	need(seccompOn(info.SecurityOptions), "no seccomp filter (use a kernel with CONFIG_SECCOMP_FILTER and remove "+
-		"\"seccomp-profile\": \"unconfined\" from the engine's daemon.json)")
+	return strings.Join(parts, "; ")
+}
+
+// missing lists what an engine cannot enforce.
+func (p Platform) missing(info system.Info, runtime string) []Note {
+	var faults []Note
+	need := func(ok bool, text, remedy string) {
+		if !ok {
+			faults = append(faults, Note{text, remedy})
+		}
+	}
+	// Some engines without a cgroup driver claim the kernel's limits for
+	// themselves (moby#42151).
+	driver := info.CgroupDriver != "none"
+	limit := func(ok bool, what, controller string) {
+		remedy := "enable the " + controller + " cgroup controller on the kernel's command line"
+		if p.Rootless {
+			remedy = "delegate the " + controller + " cgroup controller to the user: cgroup v2, and in a drop-in of user@.service " +
+				"Delegate=cpu cpuset io memory pids"
+		}
+		need(ok && driver, "no "+what+" limit", remedy)
+	}
+	limit(info.MemoryLimit, "memory", "memory")
+	limit(info.CPUCfsQuota && info.CPUCfsPeriod, "CPU", "cpu")
+	limit(info.PidsLimit, "process", "pids")
+	need(seccompOn(info.SecurityOptions) || p.Builtin, "no seccomp filter", "use a kernel with CONFIG_SECCOMP_FILTER and remove "+
+		"\"seccomp-profile\": \"unconfined\" from the engine's daemon.json")
 	if runtime != "" {
 		_, known := info.Runtimes[runtime]
-		need(known, "no runtime %q (add it to \"runtimes\" in the engine's daemon.json)", runtime)
+		need(known, fmt.Sprintf("no runtime %q", runtime), "add it to \"runtimes\" in the engine's daemon.json")
 	}
-	return problems
+	return faults
 }
 
 // seccompOn reads entries such as "name=seccomp,profile=builtin". A runtime with

@@ -25,8 +25,11 @@ func pretended(t *testing.T, change map[string]any) docker.Options {
 	maps.Copy(info, change)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
-		if strings.HasSuffix(r.URL.Path, "/info") {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/info"):
 			_ = json.NewEncoder(w).Encode(info)
+		case strings.HasSuffix(r.URL.Path, "/version"):
+			_ = json.NewEncoder(w).Encode(map[string]any{"ApiVersion": "1.41"})
 		}
 	}))
 	t.Cleanup(server.Close)

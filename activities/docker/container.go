@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,16 +35,28 @@ const (
 // capabilities are the guest's; commands run without any.
 var capabilities = []string{"SETUID", "SETGID", "KILL", "CHOWN"}
 
+// networkCapabilities are the guest's in a sandbox with a network, from its
+// start until it has closed what is to be closed, before it serves.
+var networkCapabilities = []string{"NET_ADMIN", "SETPCAP"}
+
 // createContainer makes a sandbox's container, or finds the one of that name.
 func (b *Backend) createContainer(ctx context.Context, spec activities.SandboxSpec, img readyImage) (id string, made bool, err error) {
 	host, err := b.hostConfig(ctx, spec, img)
 	if err != nil {
 		return "", false, err
 	}
+	config := b.config(spec, img)
+	if spec.Network == session.NetworkFull {
+		args, err := b.networkArgs(ctx, img)
+		if err != nil {
+			return "", false, err
+		}
+		config.Cmd = append(config.Cmd, args...)
+	}
 	name := containerName(spec.SessionID, spec.Incarnation)
 	started := time.Now()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-		created, err := b.createOnce(ctx, b.config(spec, img), host, name)
+		created, err := b.createOnce(ctx, config, host, name)
 		if err == nil {
 			return created, true, nil
 		}
@@ -141,21 +154,30 @@ func (b *Backend) guestArgs(spec activities.SandboxSpec, img readyImage) []strin
 // default on purpose: its seccomp and AppArmor profiles, masked paths, a private
 // PID and mount namespace, no devices.
 func (b *Backend) hostConfig(ctx context.Context, spec activities.SandboxSpec, img readyImage) (*container.HostConfig, error) {
-	network := container.NetworkMode("none")
+	network, caps := container.NetworkMode("none"), capabilities
+	var dns []string
 	if spec.Network == session.NetworkFull {
 		name, err := b.bridge(ctx)
 		if err != nil {
 			return nil, err
 		}
-		network = container.NetworkMode(name)
+		network, caps = container.NetworkMode(name), slices.Concat(capabilities, networkCapabilities)
+		for _, a := range b.opts.DNS {
+			dns = append(dns, a.String())
+		}
+	}
+	security := []string{"no-new-privileges"}
+	if b.platform.Builtin {
+		security = append(security, "seccomp=builtin")
 	}
 	memory := int64(spec.MemoryMB) << 20
 	return &container.HostConfig{
 		NetworkMode:   network,
 		IpcMode:       container.IPCModePrivate,
 		CapDrop:       []string{"ALL"},
-		CapAdd:        capabilities,
-		SecurityOpt:   []string{"no-new-privileges"},
+		CapAdd:        caps,
+		DNS:           dns,
+		SecurityOpt:   security,
 		LogConfig:     container.LogConfig{Type: "none"},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		Init:          new(false),

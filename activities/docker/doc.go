@@ -9,6 +9,10 @@
 // incarnation, its journal in a volume per session. Requests reach the guest
 // over one `docker exec` stream per sandbox. A snapshot is a commit.
 //
+// With a network, a sandbox is on one bridge per installation, and its guest
+// closes the engine's host and more to it before it serves: networkArgs says what.
+// Platform says what an engine is and how far it is supported.
+//
 // Every object carries the labels of package session, and what does not carry
 // this installation's is never touched. All state is in the engine: two
 // processes may work on one installation at the same time, and one that dies

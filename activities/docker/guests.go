@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
 	"github.com/mcp-sandbox/mcp-sandbox/guest"
+	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
 // Guest implements activities.Backend. It does no I/O when ref has a container ID.
@@ -39,6 +40,9 @@ func (b *Backend) waitGuest(ctx context.Context, ref activities.SandboxRef) erro
 			return err
 		}
 		if dead := b.guestDied(bounded, ref); dead != nil {
+			if session.CodeOf(dead) == session.FailedPrecondition {
+				return dead
+			}
 			return fmt.Errorf("%w (%v)", dead, err) //nolint:errorlint // what the attempt met is not what the caller must know
 		}
 		if !pauseFor(bounded, pause) {
@@ -69,6 +73,8 @@ func (b *Backend) guestDied(ctx context.Context, ref activities.SandboxRef) erro
 		return nil //nolint:nilerr // the engine may answer at the next attempt
 	case !ok:
 		return activities.ErrSandboxGone
+	case stateOf(info) == activities.SandboxStopped && info.State.ExitCode == guest.ExitNetwork:
+		return b.networkOpen(ctx, info.ID)
 	case stateOf(info) == activities.SandboxStopped:
 		return fmt.Errorf("the guest ended with exit code %d (out of memory: %t) %s", info.State.ExitCode, info.State.OOMKilled, info.State.Error)
 	}

@@ -75,7 +75,8 @@ func readContext(dir, name, source string) (Host, error) {
 	id := hex.EncodeToString(sum[:])
 	var meta struct {
 		Endpoints map[string]struct {
-			Host string
+			Host          string
+			SkipTLSVerify bool
 		}
 	}
 	err := readJSON(filepath.Join(dir, "contexts", "meta", id, "meta.json"), &meta)
@@ -88,6 +89,10 @@ func readContext(dir, name, source string) (Host, error) {
 	endpoint := meta.Endpoints["docker"]
 	if endpoint.Host == "" {
 		return Host{}, fmt.Errorf("docker context %q has no docker endpoint; choose another with `docker context use`", name)
+	}
+	if endpoint.SkipTLSVerify {
+		return Host{}, fmt.Errorf("docker context %q does not check whom it speaks to (SkipTLSVerify), so that anybody on the way could run sandboxes elsewhere; "+
+			"make it again with the engine's CA: docker context create NAME --docker host=...,ca=...,cert=...,key=", name)
 	}
 	host := Host{Address: endpoint.Host, Source: fmt.Sprintf("docker context %q", name)}
 	tls := filepath.Join(dir, "contexts", "tls", id, "docker")

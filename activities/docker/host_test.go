@@ -32,6 +32,7 @@ func TestResolveHost(t *testing.T) {
 	write("contexts/tls/"+remote+"/docker/ca.pem", "ca")
 	context("kube", `{"Name":"kube","Endpoints":{}}`)
 	context("far", `{"Name":"far","Endpoints":{"docker":{"Host":"ssh://me@far"}}}`)
+	context("blind", `{"Name":"blind","Endpoints":{"docker":{"Host":"tcp://blind:2376","SkipTLSVerify":true}}}`)
 	write("config.json", `{"currentContext":"desktop"}`)
 	empty := t.TempDir()
 
@@ -40,14 +41,16 @@ func TestResolveHost(t *testing.T) {
 		address string
 		fails   string
 	}{
-		"current context":     {nil, "unix:///desktop.sock", ""},
-		"DOCKER_HOST wins":    {map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, "tcp://h:1", ""},
-		"DOCKER_CONTEXT":      {map[string]string{"DOCKER_CONTEXT": "remote"}, "tcp://remote:2376", ""},
-		"the default context": {map[string]string{"DOCKER_CONTEXT": "default"}, client.DefaultDockerHost, ""},
-		"another config":      {map[string]string{"DOCKER_CONFIG": empty}, client.DefaultDockerHost, ""},
-		"unknown context":     {map[string]string{"DOCKER_CONTEXT": "none"}, "", "docker context ls"},
-		"no docker endpoint":  {map[string]string{"DOCKER_CONTEXT": "kube"}, "", "docker context use"},
-		"ssh":                 {map[string]string{"DOCKER_CONTEXT": "far"}, "ssh://me@far", ""},
+		"current context":       {nil, "unix:///desktop.sock", ""},
+		"DOCKER_HOST wins":      {map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, "tcp://h:1", ""},
+		"DOCKER_CONTEXT":        {map[string]string{"DOCKER_CONTEXT": "remote"}, "tcp://remote:2376", ""},
+		"the default context":   {map[string]string{"DOCKER_CONTEXT": "default"}, client.DefaultDockerHost, ""},
+		"another config":        {map[string]string{"DOCKER_CONFIG": empty}, client.DefaultDockerHost, ""},
+		"unknown context":       {map[string]string{"DOCKER_CONTEXT": "none"}, "", "docker context ls"},
+		"no docker endpoint":    {map[string]string{"DOCKER_CONTEXT": "kube"}, "", "docker context use"},
+		"TLS without a check":   {map[string]string{"DOCKER_CONTEXT": "blind"}, "", "SkipTLSVerify"},
+		"DOCKER_HOST over that": {map[string]string{"DOCKER_CONTEXT": "blind", "DOCKER_HOST": "unix:///s"}, "unix:///s", ""},
+		"ssh":                   {map[string]string{"DOCKER_CONTEXT": "far"}, "ssh://me@far", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, err := docker.ResolveHost(func(key string) string { return c.env[key] }, home)

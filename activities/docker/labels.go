@@ -34,8 +34,8 @@ const (
 	kindNetwork   = "network"
 	kindImage     = "image"
 	kindDerived   = "derived"
-	// kindBuild is a container that is never started: a derived image is
-	// committed from it.
+	// kindBuild is a container for a moment: a derived image is committed from
+	// it, or it tells the host's addresses.
 	kindBuild = "build"
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/mcp-sandbox/mcp-sandbox/guest"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
@@ -19,8 +20,9 @@ func (b *Backend) bridge(ctx context.Context) (string, error) {
 		return id, err
 	}
 	_, err := b.api.NetworkCreate(ctx, b.bridgeName(), network.CreateOptions{
-		Driver: "bridge",
-		Labels: b.labels(kindNetwork, nil),
+		Driver:     "bridge",
+		EnableIPv6: new(false), // guests close it as a whole
+		Labels:     b.labels(kindNetwork, nil),
 		Options: map[string]string{
 			"com.docker.network.bridge.enable_icc": "false",
 			// One name on the host, which a firewall rule can use.
@@ -64,4 +66,35 @@ func (b *Backend) findBridge(ctx context.Context) (string, error) {
 		return strings.Compare(x.ID, y.ID)
 	})
 	return oldest.ID, nil
+}
+
+// networkArgs tell the guest of a sandbox with a network what to close.
+func (b *Backend) networkArgs(ctx context.Context, img readyImage) ([]string, error) {
+	denied, err := b.denied(ctx, img)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--close-network"}
+	if len(denied) > 0 {
+		list := make([]string, len(denied))
+		for i, p := range denied {
+			list[i] = p.String()
+		}
+		args = append(args, "--deny", strings.Join(list, ","))
+	}
+	if names := b.platform.outerNames(); len(names) > 0 {
+		args = append(args, "--deny-name", strings.Join(names, ","))
+	}
+	return args, nil
+}
+
+// networkOpen is the error of a sandbox whose guest could not close what it must
+// not reach, and so did not start.
+func (b *Backend) networkOpen(ctx context.Context, containerID string) error {
+	reason, err := tree{b, containerID}.text(ctx, stateDir+"/"+guest.StartErrorFile)
+	if err != nil || len(reason) == 0 {
+		reason = []byte("the guest did not say why")
+	}
+	return session.Errorf(session.FailedPrecondition, "network: %q is not possible on this engine, as the engine's host and metadata services "+
+		"cannot be closed to the sandbox: %s; start the session with network %q", session.NetworkFull, reason, session.NetworkNone)
 }

@@ -3,10 +3,15 @@ package docker_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
@@ -61,13 +66,16 @@ func TestNetworkFull(t *testing.T) { // F4
 	full := func(s *activities.SandboxSpec) { s.Network = session.NetworkFull }
 	first, second := spec(full), spec(full)
 	_, one := create(t, l.Backend, first)
-	_, two := create(t, l.Backend, second)
+	box, two := create(t, l.Backend, second)
 	address := strings.TrimSpace(sh(t, one, "ip -4 addr show eth0 | awk '/inet/ {sub(\"/.*\", \"\", $2); print $2}'"))
 	require.NotEmpty(t, address)
 	_, err := one.Run(t.Context(), guest.RunRequest{CallID: "listen", Command: "nc -l -p 7777", KeepStdin: true, MaxOutput: 100})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(sh(t, one, "netstat -ltn"), ":7777") }, 5*time.Second, 20*time.Millisecond)
 	fails(t, two, "nc -w 2 "+address+" 7777 < /dev/null")
+	status := sh(t, one, "grep -hE 'Cap(Inh|Prm|Bnd)' /proc/1/status /proc/1/task/*/status | sort -u")
+	require.Equal(t, "CapBnd:\t00000000000000e1\nCapInh:\t0000000000000000\nCapPrm:\t00000000000000e1\n", status,
+		"CHOWN, KILL, SETGID and SETUID alone are left, in every thread")
 
 	// The engine's name server knows the neighbours; it must not tell who they are.
 	c, err := two.Run(t.Context(), request("nslookup "+address+" 127.0.0.11"))
@@ -76,9 +84,72 @@ func TestNetworkFull(t *testing.T) { // F4
 	require.NotContains(t, string(c.Stdout.Head), strings.TrimPrefix(first.SessionID, "s_"))
 	require.NotContains(t, string(c.Stdout.Head), l.installation)
 
+	// What is closed is closed again when the container starts again.
+	const metadata = "nc -w 5 169.254.169.254 80 </dev/null 2>&1 | grep refused"
+	require.Contains(t, sh(t, two, metadata), "refused")
+	require.NoError(t, l.api.ContainerStop(t.Context(), box.Ref.ContainerID, container.StopOptions{}))
+	_, err = l.ReviveSandbox(t.Context(), box.Ref)
+	require.NoError(t, err)
+	require.Contains(t, sh(t, two, metadata), "refused")
+
 	require.NoError(t, l.RemoveSession(t.Context(), second.SessionID))
 	_, three := create(t, l.Backend, spec(full))
 	require.Contains(t, sh(t, three, "ls /sys/class/net"), "eth0", "the bridge is shared, and stays")
+}
+
+// Every address of the engine's host is closed, not only those that its bridges
+// show; what else is there is not.
+func TestNetworkFullClosesTheHost(t *testing.T) { // F4
+	l := newLab(t)
+	box, _ := create(t, l.Backend, spec(func(s *activities.SandboxSpec) { s.Network = session.NetworkFull }))
+	info, err := l.api.ContainerInspect(t.Context(), box.Ref.ContainerID)
+	require.NoError(t, err)
+	i := slices.Index(info.Config.Cmd, "--deny")
+	require.Positive(t, i)
+	denied := strings.Split(info.Config.Cmd[i+1], ",")
+	host, err := net.InterfaceAddrs() // the test runs on the engine's host
+	require.NoError(t, err)
+	for _, a := range host {
+		if p := netip.MustParsePrefix(a.String()); p.Addr().Is4() && !p.Addr().IsLoopback() {
+			require.Contains(t, denied, p.Addr().String()+"/32")
+		}
+	}
+	left, err := l.api.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", session.LabelInstallation+"="+l.installation), filters.Arg("label", session.LabelKind+"=build"))})
+	require.NoError(t, err)
+	require.Empty(t, left, "the container that told the addresses is gone")
+}
+
+func TestNetworkNoneGivesNoRights(t *testing.T) {
+	l := newLab(t)
+	box, _ := create(t, l.Backend, spec())
+	info, err := l.api.ContainerInspect(t.Context(), box.Ref.ContainerID)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"SETUID", "SETGID", "KILL", "CHOWN"}, trimCaps(info.HostConfig.CapAdd))
+	require.NotContains(t, info.Config.Cmd, "--close-network")
+}
+
+// trimCaps takes off what newer engines put before a capability's name.
+func trimCaps(caps []string) []string {
+	trimmed := make([]string, len(caps))
+	for i, c := range caps {
+		trimmed[i] = strings.TrimPrefix(c, "CAP_")
+	}
+	return trimmed
+}
+
+// A guest that cannot close what must be closed does not serve, and the start
+// says why. More than goes into one filter stands in for a kernel without one.
+func TestNetworkThatStaysOpen(t *testing.T) {
+	l := newLab(t, func(o *docker.Options) {
+		for i := range 600 {
+			o.DenyAddresses = append(o.DenyAddresses, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 32))
+		}
+	})
+	_, err := l.CreateSandbox(t.Context(), spec(func(s *activities.SandboxSpec) { s.Network = session.NetworkFull }))
+	require.Equal(t, session.FailedPrecondition, session.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "at most 512 can be")
+	require.ErrorContains(t, err, `start the session with network "none"`)
 }
 
 func TestForkBomb(t *testing.T) { // A12

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -37,6 +38,9 @@ func (d *doctor) checkEngine(ctx context.Context) []finding {
 	})
 	if err != nil {
 		f.Status, f.Detail, f.Remedy = verdictFail, err.Error(), remedy
+		if _, refused := errors.AsType[*docker.RefusedError](err); refused { // it says what to do
+			f.Remedy = ""
+		}
 		return []finding{f, {Check: "default image", Status: verdictSkip, Detail: "no engine to ask"}}
 	}
 	defer func() { _ = backend.Close() }()
@@ -45,7 +49,25 @@ func (d *doctor) checkEngine(ctx context.Context) []finding {
 	} else {
 		f.Detail = fmt.Sprintf("%s (from %s), linux/%s, limits memory, CPU and processes", host.Address, host.Source, d.arch)
 	}
-	return []finding{f, d.checkImage(ctx, host)}
+	return []finding{f, platformFinding(backend.Platform()), d.checkImage(ctx, host)}
+}
+
+// platformFinding says how far the kind of engine is supported. What makes it
+// one to refuse is the engine check's to tell.
+func platformFinding(p docker.Platform) finding {
+	f := finding{Check: "platform", Status: verdictOK, Detail: fmt.Sprintf("%s: %s", p, p.Support())}
+	var remedies []string
+	for _, n := range p.Limits {
+		f.Detail += "; " + n.Text
+		if n.Remedy != "" {
+			remedies = append(remedies, n.Remedy)
+		}
+	}
+	if p.Support() != docker.Supported {
+		f.Status = verdictWarn
+	}
+	f.Remedy = strings.Join(remedies, "; ")
+	return f
 }
 
 // checkImage looks for the image of sessions that ask for none.

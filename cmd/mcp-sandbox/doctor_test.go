@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/activities/docker"
 )
 
 // examine runs the doctor against an engine that is not there.
@@ -65,6 +67,15 @@ func TestDoctorLooksAtTheDataDir(t *testing.T) {
 	_, found = examine(t, "--data-dir", damaged)
 	require.Equal(t, verdictFail, found["data dir"].Status)
 	require.Contains(t, found["data dir"].Detail, "damaged")
+}
+
+func TestPlatformFinding(t *testing.T) {
+	f := platformFinding(docker.Platform{Kind: docker.KindEngine, Version: "28.5.2", Cgroup: "2"})
+	require.Equal(t, finding{Check: "platform", Status: verdictOK, Detail: "Docker Engine 28.5.2, cgroup v2: supported"}, f)
+	f = platformFinding(docker.Platform{Kind: docker.KindEngine, Rootless: true, Limits: []docker.Note{{Text: "less of this", Remedy: "more of that"}}})
+	require.Equal(t, verdictWarn, f.Status)
+	require.Contains(t, f.Detail, "limited; less of this")
+	require.Equal(t, "more of that", f.Remedy)
 }
 
 func TestListensOn(t *testing.T) {

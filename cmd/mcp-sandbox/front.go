@@ -26,6 +26,10 @@ const (
 	defaultUI     = "127.0.0.1:8233"
 )
 
+// defaultMaxSessions is far more than an agent needs and fewer than a host's
+// memory ends at.
+const defaultMaxSessions = 100
+
 // frontConfig are the flags of the HTTP front.
 type frontConfig struct {
 	listen          string
@@ -37,6 +41,7 @@ type frontConfig struct {
 	allowedOrigins  []string
 	allowedHosts    []string
 	networks        []string
+	maxSessions     int
 	toolsets        []string
 }
 
@@ -51,6 +56,7 @@ func (c *frontConfig) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.allowedOrigins, "allowed-origin", nil, "web pages that may call from a browser, such as https://agent.example.com")
 	f.StringSliceVar(&c.allowedHosts, "allowed-host", nil, "names the server may be called by beside its address")
 	f.StringSliceVar(&c.networks, "allow-network", []string{session.NetworkNone}, "networks that agents may ask for: none, full")
+	f.IntVar(&c.maxSessions, "max-sessions", defaultMaxSessions, "live sessions that one owner may have at a time; 0 for no limit")
 	f.StringSliceVar(&c.toolsets, "toolsets", tools.Toolsets(), "groups of tools to offer")
 }
 
@@ -74,6 +80,9 @@ func (c *frontConfig) check() error {
 		if n != session.NetworkNone && n != session.NetworkFull {
 			return usagef("--allow-network: %q is neither none nor full", n)
 		}
+	}
+	if c.maxSessions < 0 {
+		return usagef("--max-sessions: %d is below 0, which stands for no limit", c.maxSessions)
 	}
 	if err := tools.CheckToolsets(c.toolsets); err != nil {
 		return usagef("--toolsets: %w", err)

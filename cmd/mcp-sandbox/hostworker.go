@@ -34,6 +34,7 @@ type hostConfig struct {
 	defaultImage string
 	pidsLimit    int64
 	runtime      string
+	network      networkConfig
 	eventsPerRun int
 	callBound    time.Duration
 	retention    time.Duration
@@ -44,6 +45,7 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.StringVar(&h.defaultImage, "default-image", defaultimage.Ref, "image of sessions that ask for none")
 	f.Int64Var(&h.pidsLimit, "pids-limit", docker.DefaultPidsLimit, "processes and threads of one sandbox")
 	f.StringVar(&h.runtime, "runtime", "", "OCI runtime of the engine for sandboxes, such as runsc")
+	h.network.flags(f)
 	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
 	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
 	f.DurationVar(&h.nearWait, "near-wait", 0, "how long a call is tried without a task on the host's queue (0: 100ms, negative: not at all)")
@@ -69,7 +71,7 @@ func (h *hostConfig) check() error {
 	case h.callBound <= 0:
 		return usagef("--call-bound: %s is no time at all", h.callBound)
 	}
-	return nil
+	return h.network.check()
 }
 
 // hostWorker runs sessions on one engine: a worker on the shared queue for
@@ -144,6 +146,7 @@ func openBackend(ctx context.Context, cfg hostConfig, installation, hostID strin
 	backend, err := docker.New(ctx, docker.Options{
 		Host: host, InstallationID: installation, HostID: hostID, DefaultImage: cfg.defaultImage,
 		Guest: embedded.Binary, Logger: log, PidsLimit: cfg.pidsLimit, Runtime: cfg.runtime,
+		DNS: cfg.network.dns, DenyAddresses: cfg.network.deny,
 	})
 	if err != nil {
 		return nil, err
@@ -152,13 +155,17 @@ func openBackend(ctx context.Context, cfg hostConfig, installation, hostID strin
 		_ = backend.Close()
 		return nil, err
 	}
+	for _, n := range backend.Platform().Limits {
+		log.WarnContext(ctx, "the engine is supported with limits", "engine", backend.Platform().String(), "limit", n.Text, "remedy", n.Remedy)
+	}
 	return backend, nil
 }
 
-// newSessionClient makes the client of sessions over a connection.
-func newSessionClient(conn *temporalConn, secret []byte, log *slog.Logger) *session.Client {
+// newSessionClient makes the client of sessions over a connection. maxSessions
+// counts where sessions are started; 0 is no limit.
+func newSessionClient(conn *temporalConn, secret []byte, maxSessions int, log *slog.Logger) *session.Client {
 	return session.NewClient(session.ClientOptions{
-		Temporal: conn.Client, Secret: secret, UpdateSlots: conn.updateSlots, Logger: log,
+		Temporal: conn.Client, Secret: secret, UpdateSlots: conn.updateSlots, MaxSessions: maxSessions, Logger: log,
 	})
 }
 

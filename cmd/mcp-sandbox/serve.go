@@ -69,7 +69,7 @@ func (c *serveConfig) check(given map[string]bool) error {
 		}
 	}
 	if c.noWorker {
-		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "snapshot-retention"); err != nil {
+		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention"); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	if s.conn, err = openTemporal(ctx, s.cfg.temporal, s.dir, s.log); err != nil {
 		return err
 	}
-	s.sessions = newSessionClient(s.conn, s.dir.Secret(), s.log)
+	s.sessions = newSessionClient(s.conn, s.dir.Secret(), s.cfg.front.maxSessions, s.log)
 	if !s.cfg.noWorker {
 		s.worker, err = startHostWorker(ctx, s.cfg.host, s.conn, s.dir.HostID(), s.sessions, s.getenv, s.log)
 		if err != nil {

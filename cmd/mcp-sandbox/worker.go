@@ -55,7 +55,7 @@ func work(ctx context.Context, path string, temporal temporalConfig, host hostCo
 		return err
 	}
 	defer conn.Close()
-	w, err := startHostWorker(ctx, host, conn, dir.HostID(), newSessionClient(conn, dir.Secret(), log), p.getenv, log)
+	w, err := startHostWorker(ctx, host, conn, dir.HostID(), newSessionClient(conn, dir.Secret(), 0, log), p.getenv, log)
 	if err != nil {
 		return err
 	}

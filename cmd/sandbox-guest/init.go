@@ -34,6 +34,7 @@ const (
 
 type initFlags struct {
 	opts     supervisor.Options
+	network  networkFlags
 	lifetime time.Duration
 	uid, gid uint
 	name     string
@@ -53,6 +54,7 @@ func parseInit(args []string) (initFlags, error) {
 	set.UintVar(&f.gid, "gid", 1000, "group ID of commands")
 	set.Int64Var(&f.opts.LogCap, "log-cap", supervisor.DefaultLogCap, "bytes of one output stream that are kept")
 	set.Int64Var(&f.opts.LogTotal, "log-total", supervisor.DefaultLogTotal, "bytes of all output that are kept")
+	f.network.flags(set)
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
@@ -75,6 +77,9 @@ func parseInit(args []string) (initFlags, error) {
 func runInit(args []string) error {
 	f, err := parseInit(args)
 	if err != nil {
+		return err
+	}
+	if err := f.network.apply(context.Background(), f.opts.State); err != nil {
 		return err
 	}
 	// Before anything else: they must be there when the pids cgroup is full.

@@ -3,6 +3,7 @@
 //	sandbox-guest init ...       PID 1: package supervisor behind a socket
 //	sandbox-guest dial-stdio     stdin and stdout joined to that socket
 //	sandbox-guest file-op        one file operation as the sandbox user
+//	sandbox-guest addresses      the IPv4 addresses of its network namespace
 //	sandbox-guest version        the version, as Hello tells it
 //
 // It is static (CGO_ENABLED=0), stands on the standard library and x/sys alone,
@@ -23,27 +24,36 @@ import (
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox-guest:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("use one of: init, dial-stdio, file-op, version")
+		return errors.New("use one of: " + commands)
+	}
+	if args[0] == "init" {
+		return runInit(args[1:])
+	}
+	// An exec gets all that the container was given, for its start alone.
+	if err := dropSetup(); err != nil {
+		return err
 	}
 	switch args[0] {
-	case "init":
-		return runInit(args[1:])
 	case "dial-stdio":
 		return runDialStdio(args[1:])
 	case "file-op":
 		return runFileOp(args[1:])
+	case "addresses":
+		return runAddresses()
 	case "version":
 		_, err := fmt.Fprintln(os.Stdout, version())
 		return err
 	}
-	return fmt.Errorf("unknown command %q: use one of init, dial-stdio, file-op, version", args[0])
+	return fmt.Errorf("unknown command %q: use one of %s", args[0], commands)
 }
+
+const commands = "init, dial-stdio, file-op, addresses, version"
 
 // version is the first 12 hex digits of this binary's SHA-256, as in
 // embedded.VersionOf: a host can tell whether the guest is the one it carries.

@@ -25,6 +25,12 @@ func missing(t *testing.T, what string) {
 	t.Skipf("%s; `make test` brings everything that is needed", what)
 }
 
+// Missing skips the test, or fails it with MCP_SANDBOX_REQUIRE=docker.
+func Missing(t *testing.T, what string) {
+	t.Helper()
+	missing(t, what)
+}
+
 // Binary gives the path of the built binary: MCP_SANDBOX_BINARY, else
 // bin/mcp-sandbox of this checkout.
 func Binary(t *testing.T) string {

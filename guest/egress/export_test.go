@@ -1,0 +1,4 @@
+package egress
+
+// Gateways is for tests.
+var Gateways = gateways
