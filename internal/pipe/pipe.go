@@ -43,7 +43,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
 	}
 	p := &pipe{
 		opts: opts, conn: conn, session: newMCPSession("stdio-" + uuid.NewString()),
-		running: make(map[string]context.CancelCauseFunc),
+		answers: make(chan []byte), running: make(map[string]context.CancelCauseFunc),
 	}
 	// No child of ctx: the end of the answers comes before the end of the requests.
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -60,8 +60,8 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
 	defer opts.MCP.UnregisterSession(base, p.session.SessionID())
 	base = opts.MCP.WithContext(base, p.session)
 
-	var notifier sync.WaitGroup
-	notifier.Go(func() { p.notify(base) })
+	var writer sync.WaitGroup
+	writer.Go(func() { p.deliver(base) })
 	err := p.read(base)
 	p.mute()
 	if ctx.Err() != nil {
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
 	}
 	cancel(tools.ErrDisconnected)
 	p.requests.Wait()
-	notifier.Wait()
+	writer.Wait()
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
@@ -82,6 +82,7 @@ type pipe struct {
 	conn     io.ReadWriteCloser
 	session  *mcpSession
 	requests sync.WaitGroup
+	answers  chan []byte
 
 	writing sync.Mutex
 	muted   bool
@@ -103,10 +104,6 @@ func (p *pipe) mute() {
 func (p *pipe) write(line []byte) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	p.writeLocked(line)
-}
-
-func (p *pipe) writeLocked(line []byte) {
 	if p.muted {
 		return
 	}
@@ -116,31 +113,38 @@ func (p *pipe) writeLocked(line []byte) {
 	}
 }
 
-// notify writes notifications in their order.
-func (p *pipe) notify(ctx context.Context) {
+// deliver writes answers and notifications. It alone takes notifications, which
+// keeps their order, and writes those that were sent before an answer first.
+func (p *pipe) deliver(ctx context.Context) {
 	for {
 		select {
 		case n := <-p.session.notifications:
 			p.write(p.encode(nil, n))
+		case line := <-p.answers:
+			p.flushNotifications()
+			p.write(line)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// answer writes a response after the notifications that were sent before it.
-func (p *pipe) answer(line []byte) {
-	p.writing.Lock()
-	defer p.writing.Unlock()
+func (p *pipe) flushNotifications() {
 	for {
 		select {
 		case n := <-p.session.notifications:
-			p.writeLocked(p.encode(nil, n))
-			continue
+			p.write(p.encode(nil, n))
 		default:
+			return
 		}
-		p.writeLocked(line)
-		return
+	}
+}
+
+// answer has a response written, unless the connection has ended.
+func (p *pipe) answer(ctx context.Context, line []byte) {
+	select {
+	case p.answers <- line:
+	case <-ctx.Done():
 	}
 }
 
@@ -198,8 +202,8 @@ func (p *pipe) cancel(id string) {
 
 // start serves a request beside the others. It is known to cancel before the
 // next message is read.
-func (p *pipe) start(ctx context.Context, m rpcline.Message, line []byte) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (p *pipe) start(base context.Context, m rpcline.Message, line []byte) {
+	ctx, cancel := context.WithCancelCause(base)
 	id := string(m.ID)
 	p.mu.Lock()
 	if p.count >= p.opts.MaxRequests {
@@ -221,7 +225,7 @@ func (p *pipe) start(ctx context.Context, m rpcline.Message, line []byte) {
 			delete(p.running, id)
 		}()
 		if response := p.handle(ctx, m.ID, line); response != nil {
-			p.answer(response)
+			p.answer(base, response)
 		}
 	})
 }
