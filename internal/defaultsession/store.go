@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// startWithin is how long a call waits for the start of its session before it
-	// goes there anyhow: what is left of the 60 s that clients wait is the call's.
-	startWithin = 5 * time.Second
+	// startWithin is how long a call waits for the start of its session: what is left
+	// of the 60 s that many clients wait is the call's.
+	startWithin = 10 * time.Second
 	// trusted is how long a session that was alive is taken to be.
 	trusted = 10 * time.Second
 )
@@ -255,7 +255,8 @@ func (s *Store) start(ctx context.Context, e *entry, use tools.DefaultUse) (sess
 	case ctx.Err() != nil:
 		return "", false, ctx.Err() // the next call goes on
 	case code == session.DeadlineExceeded:
-		// It is starting; its calls wait for it.
+		return "", false, session.Errorf(session.Unavailable,
+			"session %s, this connection's own, is still starting; nothing was done yet, call again", e.rec.SessionID)
 	default:
 		e.first, e.rec = "", record{}
 		if recorded && code == session.FailedPrecondition {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -197,14 +198,17 @@ func TestKilledInAStart(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	e.fail = session.Errorf(session.DeadlineExceeded, "the image takes a while")
-	pending := use(t, s, connect(t, s, one, "work"), start).SessionID
+	_, err = s.Session(connect(t, s, one, "work"), start)
+	require.Equal(t, session.Unavailable, session.CodeOf(err))
+	require.ErrorContains(t, err, "is still starting; nothing was done yet, call again")
+	pending := regexp.MustCompile(`s_me_[a-z0-9_]+`).FindString(err.Error())
 	record, err := os.ReadFile(filepath.Join(dir, "names", "work.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(record), pending)
 	e.live[pending] = true
 	later := open(t, e, dir)
 	require.Equal(t, pending, use(t, later, connect(t, later, two, "work"), start).SessionID)
-	require.Empty(t, e.starts, "no second one")
+	require.Len(t, e.starts, 1, "no second one")
 }
 
 // A start that failed for good is forgotten, with its call ID.
