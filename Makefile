@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 GO ?= go
 TOOL := $(GO) tool -modfile=go.tool.mod
+COMMIT_TIME := $(shell git log -1 --format=%cI 2>/dev/null)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Build, tests and linters share these, so that the many dependencies are compiled once and not twice.
@@ -33,7 +34,7 @@ setup: ## Docker Engine and default image; no-op when they are there
 
 .PHONY: build
 build: guest ## bin/mcp-sandbox, with the guest in it
-	@$(GO) build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/mcp-sandbox ./cmd/mcp-sandbox
+	@$(GO) build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commitTime=$(COMMIT_TIME)' -o bin/mcp-sandbox ./cmd/mcp-sandbox
 
 .PHONY: run
 run: setup build ## install what is missing, build, serve (SERVE_FLAGS='--listen ...')

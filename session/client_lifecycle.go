@@ -106,6 +106,22 @@ func (c *Client) getSession(ctx context.Context, call Call, out *GetSessionOut) 
 	return m, nil
 }
 
+// Ended tells whether a session has ended, or never was, by Temporal alone: it
+// needs no worker, takes about 1 ms and is no use of the session.
+func (c *Client) Ended(ctx context.Context, sessionID string) (bool, error) {
+	ended, err := c.ended(ctx, WorkflowIDPrefix+sessionID)
+	if err != nil {
+		return false, c.explain(ctx, err)
+	}
+	return ended, nil
+}
+
+// SessionID is the ID of the session that a start_session of this owner under
+// this call ID starts.
+func (c *Client) SessionID(owner, callID string) string {
+	return MakeSessionID(c.secret, owner, callID)
+}
+
 // endSession signals the end and waits until the workflow has closed, which it
 // does when nothing of the sandbox is left.
 func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) (Meta, error) {

@@ -70,6 +70,11 @@ const (
 	MetaRunID      = "mcp-sandbox/run_id"
 	MetaTraceID    = "mcp-sandbox/trace_id"
 	MetaError      = "mcp-sandbox/error"
+	// MetaSessionID is in results only: the session that the call went to.
+	MetaSessionID = "mcp-sandbox/session_id"
+	// MetaResent marks a request that was sent before, on a connection that broke
+	// without an answer. It is true, or absent.
+	MetaResent = "mcp-sandbox/resent"
 )
 
 // Attribute names of spans, metrics and log lines.

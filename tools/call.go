@@ -32,14 +32,15 @@ type handler struct {
 func (h *handler) handle(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	start := h.opts.Now()
 	call := session.Call{Owner: ownerOf(ctx)}
-	a, err := h.attempt(ctx, req, &call)
+	var note string
+	a, err := h.attempt(ctx, req, &call, &note)
 	if a.meta.CallID == "" {
 		a.meta.CallID = call.CallID
 	}
 	log := h.opts.Logger.With("tool", h.spec.Name, session.KeySession, cmp.Or(call.SessionID, a.meta.SessionID), session.KeyCall, call.CallID)
 	if err == nil {
 		log.DebugContext(ctx, "tool call", "duration", h.opts.Now().Sub(start))
-		return h.success(ctx, a), nil
+		return addNote(h.success(ctx, a), note), nil
 	}
 	shown := h.shown(ctx, call, err)
 	level := slog.LevelDebug
@@ -47,11 +48,11 @@ func (h *handler) handle(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 		level = slog.LevelError
 	}
 	log.Log(ctx, level, "tool call failed", "code", shown.Code, "error", detail(err), "duration", h.opts.Now().Sub(start))
-	return h.failure(ctx, a.meta, shown), nil
+	return addNote(h.failure(ctx, a.meta, shown), note), nil
 }
 
-// attempt makes the call. It fills in call as far as it gets.
-func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *session.Call) (a answer, err error) {
+// attempt makes the call. It fills in call and note as far as it gets.
+func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *session.Call, note *string) (a answer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -70,9 +71,11 @@ func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *se
 	stop := reportProgress(ctx, req, h.opts.ProgressEvery)
 	defer stop()
 	if !h.spec.Global {
-		if call.SessionID, err = h.sessionID(ctx, args); err != nil {
+		found, err := h.findSession(ctx, req, args)
+		if err != nil {
 			return a, err
 		}
+		call.SessionID, *note = found.SessionID, found.Note
 		delete(args, argSession)
 	}
 	if err := ctx.Err(); err != nil {
@@ -80,24 +83,6 @@ func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *se
 	}
 	defer h.interruptOnCancel(ctx, *call)()
 	return h.spec.perform(ctx, h.opts.Caller, *call, args)
-}
-
-// sessionID takes the session from the arguments, or the connection's.
-func (h *handler) sessionID(ctx context.Context, args map[string]json.RawMessage) (string, error) {
-	var id string
-	if raw, ok := args[argSession]; ok {
-		if err := json.Unmarshal(raw, &id); err != nil {
-			return "", fmt.Errorf("argument %s: %w", argSession, err)
-		}
-	}
-	switch {
-	case id != "":
-		return id, nil
-	case h.opts.DefaultSession != nil:
-		return h.opts.DefaultSession(ctx)
-	default:
-		return "", missingArgument(h.spec.Name, h.spec.Input, argSession)
-	}
 }
 
 // interruptOnCancel stops the command of a run_command when its client cancels

@@ -148,10 +148,46 @@ func TestDefaultSession(t *testing.T) {
 		got := fake.invocations()
 		require.Equal(t, want, got[len(got)-1].call.SessionID, arguments)
 	}
-	c = inProcess(t, tools.Options{Caller: fake, DefaultSession: func(context.Context) (string, error) {
-		return "", session.Errorf(session.Unavailable, "try again")
+	c = inProcess(t, tools.Options{Caller: fake, DefaultSession: func(context.Context, tools.DefaultUse) (tools.DefaultSession, error) {
+		return tools.DefaultSession{}, session.Errorf(session.Unavailable, "try again")
 	}})
 	require.Equal(t, "Unavailable: try again", text(t, call(t, c, request("get_session", ``))))
+}
+
+// What a default session is asked for, and the line that names it.
+func TestUseOfTheDefaultSession(t *testing.T) {
+	var got tools.DefaultUse
+	fake := &caller{}
+	c := inProcess(t, tools.Options{Caller: fake, DefaultSession: func(_ context.Context, use tools.DefaultUse) (tools.DefaultSession, error) {
+		got = use
+		return tools.DefaultSession{SessionID: "s_default", Note: "[session_id s_default]"}, nil
+	}})
+	for _, row := range []struct {
+		tool, arguments string
+		meta            map[string]any
+		want            tools.DefaultUse
+	}{
+		{"run_command", `{"command":"true"}`, nil, tools.DefaultUse{Starts: true}},
+		{"write_file", `{"path":"f","content":""}`, map[string]any{session.MetaResent: true}, tools.DefaultUse{Starts: true, Resent: true}},
+		{"end_session", `{}`, nil, tools.DefaultUse{}},
+		{"get_session", `{}`, map[string]any{session.MetaResent: "true"}, tools.DefaultUse{}},
+		{"read_output", `{"command_id":"c"}`, nil, tools.DefaultUse{}},
+	} {
+		req := request(row.tool, row.arguments)
+		if row.meta != nil {
+			req.Params.Meta = &mcp.Meta{AdditionalFields: row.meta}
+		}
+		result := call(t, c, req)
+		require.False(t, result.IsError, row.tool)
+		require.Equal(t, row.want, got, row.tool)
+		require.Len(t, result.Content, 2, row.tool)
+		require.Equal(t, mcp.NewTextContent("[session_id s_default]"), result.Content[1])
+		require.Equal(t, "s_default", result.Meta.AdditionalFields[session.MetaSessionID])
+	}
+	fake.answer = fails(session.Errorf(session.Lost, "gone"))
+	result := call(t, c, request("run_command", `{"command":"true"}`))
+	require.True(t, result.IsError)
+	require.Equal(t, []mcp.Content{mcp.NewTextContent("Lost: gone"), mcp.NewTextContent("[session_id s_default]")}, result.Content)
 }
 
 // list_snapshots has a session_id of its own, which filters.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
+	"github.com/mcp-sandbox/mcp-sandbox/tools"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,6 +63,8 @@ func gives(result any) func(context.Context, string, session.Call, any, any) err
 	}
 }
 
-func defaultSession(id string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return id, nil }
+func defaultSession(id string) func(context.Context, tools.DefaultUse) (tools.DefaultSession, error) {
+	return func(context.Context, tools.DefaultUse) (tools.DefaultSession, error) {
+		return tools.DefaultSession{SessionID: id}, nil
+	}
 }

@@ -38,6 +38,7 @@ func (h *handler) resultMeta(ctx context.Context, m session.Meta) *mcp.Meta {
 		session.MetaWorkflowID: m.WorkflowID,
 		session.MetaRunID:      m.RunID,
 		session.MetaTraceID:    h.opts.TraceID(ctx),
+		session.MetaSessionID:  m.SessionID,
 	} {
 		if value != "" {
 			fields[key] = value

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -18,11 +19,24 @@ const serverName = "mcp-sandbox"
 
 // instructions tell a model what no single tool's description can.
 const instructions = `Sandboxes: Linux containers to work in, whose files and processes outlive crashes and reconnects.
-start_session first, then give its session_id to the other tools; end_session when done.
+%s
 Commands run by bash as user sandbox: no root, no terminal, and no network unless the session was started with one. Each starts in the working directory with a fresh shell: files stay, cd and variables do not.
 Long commands: run_command answers after wait_seconds with status running and a command_id, and the command goes on. Then read_output, send_input, stop_command. Use wait_seconds 0 for servers.
 Long output is cut in its middle: page with read_output or with read_file's offset and limit.
 A non-zero exit code is a result, not an error. Errors read "Code: message"; the message names the next step.`
+
+// What instructions say about session_id, without and with a default session.
+const (
+	startFirst   = "start_session first, then give its session_id to the other tools; end_session when done."
+	startsItself = "Leave session_id out to work in this connection's own session, which starts with the first call; its ID is in the first result. start_session makes further ones; end_session when done."
+)
+
+func instructionsFor(defaultSession bool) string {
+	if defaultSession {
+		return fmt.Sprintf(instructions, startsItself)
+	}
+	return fmt.Sprintf(instructions, startFirst)
+}
 
 // Options configure a server. Only Caller is required.
 type Options struct {
@@ -40,7 +54,7 @@ type Options struct {
 	Logger *slog.Logger
 	// DefaultSession gives the session of calls that name none, and so makes
 	// session_id optional. Default: nil, it is required.
-	DefaultSession func(ctx context.Context) (sessionID string, err error)
+	DefaultSession func(ctx context.Context, use DefaultUse) (DefaultSession, error)
 	// Interrupt stops the command of a run_command whose client cancelled it. Its
 	// context is fresh, with a deadline of 5 s. It may come before the call has
 	// reached its session, and after it has ended. Default: nothing is stopped.
@@ -95,7 +109,7 @@ func New(opts Options) *server.MCPServer {
 	}
 	s := server.NewMCPServer(serverName, opts.Version, slices.Concat([]server.ServerOption{
 		server.WithTitle("Sandboxes"),
-		server.WithInstructions(instructions),
+		server.WithInstructions(instructionsFor(opts.DefaultSession != nil)),
 		server.WithToolCapabilities(false),
 		server.WithToolHandlerMiddleware(spans(opts.Tracer)),
 		server.WithRecovery(), // for middleware of ours that panics; handlers recover themselves

@@ -15,6 +15,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/mcp-sandbox/mcp-sandbox/internal/background"
+	"github.com/mcp-sandbox/mcp-sandbox/internal/control"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
@@ -53,7 +55,7 @@ func (d *doctor) checkServer(ctx context.Context) []finding {
 	f := finding{Check: "server", Status: verdictOK}
 	if d.holder == "" {
 		f.Status, f.Detail = verdictSkip, "none runs on this data dir"
-		f.Remedy = "start one with: mcp-sandbox serve --data-dir " + shellWord(d.dataDir)
+		f.Remedy = "mcp-sandbox stdio starts one when a client needs it; or start one with: mcp-sandbox serve --data-dir " + shellWord(d.dataDir)
 		return []finding{f}
 	}
 	addr, ok := listensOn(d.holder)
@@ -70,7 +72,26 @@ func (d *doctor) checkServer(ctx context.Context) []finding {
 	default:
 		f.Detail = "ready, on " + addr
 	}
-	return []finding{f}
+	return []finding{f, d.checkSocket(ctx)}
+}
+
+// checkSocket asks a running server by the socket that mcp-sandbox stdio uses.
+func (d *doctor) checkSocket(ctx context.Context) finding {
+	f := finding{Check: "stdio", Status: verdictOK}
+	h, err := control.NewClient(d.dataDir).Hello(ctx)
+	switch {
+	case err != nil:
+		f.Status, f.Detail = verdictFail, "the server does not answer on its socket: "+err.Error()
+		f.Remedy = "mcp-sandbox stdio cannot use it: stop it and start it again, or look at its log; sessions go on"
+	case !h.Speaks():
+		f.Status, f.Detail = verdictFail, fmt.Sprintf("the server (version %s) and this program (version %s) speak different protocols", h.Version, version)
+		f.Remedy = "stop it and start it again with this program; sessions go on"
+	case h.Background:
+		f.Detail = fmt.Sprintf("version %s in the background, pid %d; mcp-sandbox shutdown ends it; its log is %s", h.Version, h.PID, d.dataDir+"/"+background.LogFile)
+	default:
+		f.Detail = fmt.Sprintf("version %s, pid %d", h.Version, h.PID)
+	}
+	return f
 }
 
 // listensOn finds the address in what a lock says about its holder: "a server,

@@ -135,14 +135,19 @@ func authenticator(cfg frontConfig, dir *datadir.Dir, log *slog.Logger) (access.
 	}
 }
 
-// serveMCP builds the HTTP front over the tools.
-func (f *front) serveMCP(cfg frontConfig, sessions *session.Client, auth access.Authenticator, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) error {
-	mcp := tools.New(tools.Options{
-		Caller: sessions, Version: version, Toolsets: cfg.toolsets, Networks: cfg.networks, Logger: log,
+// tools are the options of the tools, by whichever way they are reached.
+func (c *frontConfig) tools(sessions *session.Client, log *slog.Logger) tools.Options {
+	return tools.Options{
+		Caller: sessions, Version: version, Toolsets: c.toolsets, Networks: c.networks, Logger: log,
 		Interrupt: sessions.Interrupt,
-	})
+	}
+}
+
+// serveMCP builds the HTTP front over the tools.
+func (f *front) serveMCP(cfg frontConfig, sessions *session.Client, auth access.Authenticator, ready func(context.Context) error, metrics http.Handler, begin func() (done func()), log *slog.Logger) error {
+	mcp := tools.New(cfg.tools(sessions, log))
 	h, err := httpserver.New(httpserver.Options{
-		MCP: mcp, Auth: auth, Ready: ready, Metrics: metrics, Logger: log,
+		MCP: mcp, Auth: auth, Ready: ready, Metrics: metrics, Begin: begin, Logger: log,
 		AllowedOrigins: cfg.allowedOrigins, AllowedHosts: cfg.allowedHosts, TLSCert: cfg.tlsCert, TLSKey: cfg.tlsKey,
 	})
 	f.http = h
@@ -217,8 +222,9 @@ func (f *front) close(ctx context.Context) {
 	}
 }
 
-// announce says where everything is and gives the configuration to paste.
-func (f *front) announce(cfg frontConfig, dir *datadir.Dir, installation string) (string, error) {
+// announce says where everything is and gives the configuration to paste. In the
+// background that goes to a log: no token then.
+func (f *front) announce(cfg frontConfig, dir *datadir.Dir, installation string, background bool) (string, error) {
 	token, err := dir.Token()
 	if err != nil {
 		return "", err
@@ -226,16 +232,20 @@ func (f *front) announce(cfg frontConfig, dir *datadir.Dir, installation string)
 	url := httpserver.URL(f.listener.Addr(), cfg.tlsCert != "")
 	var b strings.Builder
 	fmt.Fprintf(&b, "MCP           %s\n", url)
-	if f.uiServer != nil {
+	if f.uiServer != nil && !background {
 		fmt.Fprintf(&b, "Temporal UI   http://%s/?token=%s\n", f.uiListener.Addr(), token)
 	}
 	fmt.Fprintf(&b, "Data dir      %s\nInstallation  %s\n", dir.Path(), installation)
+	if background {
+		return b.String(), nil
+	}
 	switch {
 	case cfg.noAuth:
 		token = ""
 	case cfg.authTokenFile != "":
 		token = "YOUR_TOKEN"
 	}
-	fmt.Fprintf(&b, "\nFor the configuration of an MCP client:\n%s\n", httpserver.ClientConfig(url, token))
+	fmt.Fprintf(&b, "\nFor the configuration of an MCP client:\n%s", httpserver.ClientConfig(url, token))
+	fmt.Fprintf(&b, "Or, for a client that starts its servers itself: mcp-sandbox stdio --data-dir %s\n\n", shellWord(dir.Path()))
 	return b.String(), nil
 }

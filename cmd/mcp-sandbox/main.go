@@ -24,13 +24,15 @@ var version = "dev"
 type process struct {
 	args   []string
 	getenv func(string) string
+	parent func() int // the parent's process ID
+	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, process{args: os.Args[1:], getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr})
+	code := run(ctx, process{args: os.Args[1:], getenv: os.Getenv, parent: os.Getppid, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr})
 	stop()
 	os.Exit(code)
 }

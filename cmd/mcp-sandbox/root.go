@@ -16,7 +16,18 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// codeError is an error with an exit code of its own.
+type codeError struct {
+	error
+	code int
+}
+
+func (e codeError) Unwrap() error { return e.error }
+
 func exitCode(err error) int {
+	if e, ok := errors.AsType[codeError](err); ok {
+		return e.code
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}
@@ -37,7 +48,7 @@ func newRoot(p process) *cobra.Command {
 	root.PersistentFlags().String("config", "", "file of settings (TOML, a key per flag); default <data-dir>/config.toml if it exists")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error")
 	root.PersistentFlags().Bool("log-json", false, "log as JSON")
-	root.AddCommand(newServe(p), newWorker(p), newTemporal(p), newSessions(p), newSnapshots(p), newToken(p), newDoctor(p), newImage(p), newVersion(p))
+	root.AddCommand(newServe(p), newStdio(p), newShutdown(p), newWorker(p), newTemporal(p), newSessions(p), newSnapshots(p), newToken(p), newDoctor(p), newImage(p), newVersion(p))
 	root.SetOut(p.stdout)
 	root.InitDefaultCompletionCmd() // now, for refuseArguments to see it
 	refuseArguments(root)

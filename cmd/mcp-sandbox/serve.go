@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-sandbox/mcp-sandbox/internal/control"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/datadir"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/httpserver"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
@@ -24,6 +25,7 @@ type serveConfig struct {
 	temporal temporalConfig
 	host     hostConfig
 	front    frontConfig
+	socket   socketConfig
 }
 
 func newServe(p process) *cobra.Command {
@@ -40,7 +42,7 @@ func newServe(p process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cfg.check(set); err != nil {
+			if err := errors.Join(cfg.check(set), cfg.socket.complete(c.Flags())); err != nil {
 				return err
 			}
 			path, err := dataDir(c, p)
@@ -48,7 +50,7 @@ func newServe(p process) *cobra.Command {
 				return usageError{err}
 			}
 			cfg.dataDir = path
-			return serve(c.Context(), cfg, p, log)
+			return cfg.socket.inUseCode(serve(c.Context(), cfg, p, log))
 		},
 	}
 	f := c.Flags()
@@ -57,6 +59,7 @@ func newServe(p process) *cobra.Command {
 	cfg.front.flags(f)
 	cfg.temporal.flags(f, true)
 	cfg.host.flags(f)
+	cfg.socket.flags(f)
 	return c
 }
 
@@ -84,12 +87,23 @@ func (c *serveConfig) check(given map[string]bool) error {
 
 // serve runs a server until ctx ends. Ending it ends no session.
 func serve(ctx context.Context, cfg serveConfig, p process, log *slog.Logger) (err error) {
-	s := &app{cfg: cfg, getenv: p.getenv, log: log}
+	s := &app{cfg: cfg, getenv: p.getenv, log: log, activity: &control.Activity{}}
 	defer s.close()
+	ctx, end, stop := ender(ctx, log)
+	defer stop()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	text, err := s.front.announce(cfg.front, s.dir, s.conn.installation)
+	if s.socket, err = s.openSocket(end); err != nil {
+		if cfg.socket.background {
+			return err
+		}
+		log.Warn("mcp-sandbox stdio cannot use this server", "error", err)
+	}
+	if cfg.socket.idleExit > 0 {
+		go s.awaitIdle(ctx, end)
+	}
+	text, err := s.front.announce(cfg.front, s.dir, s.conn.installation, cfg.socket.background)
 	if err != nil {
 		return err
 	}
@@ -115,10 +129,12 @@ type app struct {
 	conn      *temporalConn
 	sessions  *session.Client
 	worker    *hostWorker // nil with --no-worker
+	socket    *socket
+	activity  *control.Activity
 }
 
 func (s *app) open(ctx context.Context) (err error) {
-	if s.dir, err = datadir.Open(s.cfg.dataDir, datadir.Options{Exclusive: true, Purpose: "a server"}); err != nil {
+	if s.dir, err = datadir.Open(s.cfg.dataDir, datadir.Options{Exclusive: true, Purpose: s.cfg.socket.purpose()}); err != nil {
 		return err
 	}
 	auth, err := authenticator(s.cfg.front, s.dir, s.log)
@@ -128,7 +144,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	if s.front, err = openListeners(ctx, s.cfg.front, s.cfg.temporal.address == ""); err != nil {
 		return err
 	}
-	if err := s.dir.SetPurpose("a server, listening on " + s.front.listener.Addr().String()); err != nil {
+	if err := s.dir.SetPurpose(s.cfg.socket.purpose() + ", listening on " + s.front.listener.Addr().String()); err != nil {
 		return err
 	}
 	if s.telemetry, err = telemetry.Start(ctx, telemetry.Options{Version: version, Getenv: s.getenv}); err != nil {
@@ -147,7 +163,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	if err := s.front.openUI(ctx, s.conn, s.dir, s.log); err != nil {
 		return err
 	}
-	return s.front.serveMCP(s.cfg.front, s.sessions, auth, s.ready, s.telemetry.Metrics, s.log)
+	return s.front.serveMCP(s.cfg.front, s.sessions, auth, s.ready, s.telemetry.Metrics, s.activity.Begin, s.log)
 }
 
 // ready tells which parts cannot do their work now.
@@ -168,6 +184,9 @@ func (s *app) ready(ctx context.Context) error {
 func (s *app) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
+	if s.socket != nil {
+		s.socket.close(ctx)
+	}
 	if s.front != nil {
 		s.front.close(ctx)
 	}

@@ -167,7 +167,7 @@ func TestLockNamesItsHolder(t *testing.T) {
 	_, err := datadir.Open(path, datadir.Options{Exclusive: true})
 	var inUse *datadir.InUseError
 	require.ErrorAs(t, err, &inUse)
-	require.EqualError(t, err, fmt.Sprintf("a server, listening on 127.0.0.1:8765 (pid %d) already uses the data dir %s; stop it, or give another --data-dir",
+	require.EqualError(t, err, fmt.Sprintf("a server, listening on 127.0.0.1:8765 (pid %d) already uses the data dir %s; stop it, or give another --data-dir (mcp-sandbox shutdown stops a server, one in the background too)",
 		os.Getpid(), path))
 	open(t, path, datadir.Options{}) // the lock keeps out servers, not readers
 

@@ -25,6 +25,7 @@ type message struct {
 
 // serveMCP screens what goes to mcp-go and refuses what it would take wrongly.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
+	defer s.opts.Begin()()
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)

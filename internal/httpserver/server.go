@@ -55,6 +55,9 @@ type Options struct {
 	// TLSCert and TLSKey are PEM files; both or none. They are read once.
 	TLSCert, TLSKey string
 	SessionIdleTTL  time.Duration // default DefaultSessionIdleTTL
+	// Begin is told of each MCP request that came with a good token, and its result
+	// of the end of the request. Default: nobody is told.
+	Begin func() (done func())
 	// Metrics is served at /metrics, behind the token. Default: no such route.
 	Metrics http.Handler
 }
@@ -128,6 +131,9 @@ func withDefaults(opts Options) Options {
 	}
 	if opts.Ready == nil {
 		opts.Ready = func(context.Context) error { return nil }
+	}
+	if opts.Begin == nil {
+		opts.Begin = func() func() { return func() {} }
 	}
 	if opts.MaxBodyBytes <= 0 {
 		opts.MaxBodyBytes = DefaultMaxBodyBytes

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-sandbox/mcp-sandbox/internal/background"
+	"github.com/mcp-sandbox/mcp-sandbox/internal/control"
+	"github.com/mcp-sandbox/mcp-sandbox/internal/defaultsession"
+	"github.com/mcp-sandbox/mcp-sandbox/internal/relay"
+)
+
+const stdioHelp = `Serve MCP on stdin and stdout, for the configuration file of a client. It passes the messages on to the server of the data dir, and starts one in the background if there is none. All clients share that server; it reads its settings from the environment and from the configuration file, as serve does.
+
+session_id may be left out of the calls: they go to a session of this connection, which starts with the first one. --session NAME gives it a name, by which a later connection finds it again; two that use a name share its session. The first result names the session_id.
+
+The server outlives the client, and the client outlives the server: when the server is killed, restarted or replaced, the next message starts it again, and calls without an answer are sent again, with their effect once. Ending either ends no session and no command.
+
+The server in the background logs to server.log in the data dir, and ends when for 10 minutes (MCP_SANDBOX_IDLE_EXIT) no client was connected, no request came and no session lived; mcp-sandbox shutdown ends it at once. A client of a newer version replaces it; an older one uses it, if the two understand each other. A server that was started with serve is used and never replaced.`
+
+type stdioConfig struct {
+	session string
+	dataDir string
+	config  string
+	// copyInto puts the --copy folder into a fresh default session. Not set yet.
+	copyInto func(ctx context.Context, sessionID, dir string) error
+	copyDir  string
+}
+
+func newStdio(p process) *cobra.Command {
+	var cfg stdioConfig
+	c := &cobra.Command{
+		Use:   "stdio",
+		Short: "Serve MCP on stdin and stdout, by a shared server in the background",
+		Long:  stdioHelp,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := configure(c, p); err != nil {
+				return err
+			}
+			log, err := newLogger(c, p)
+			if err != nil {
+				return err
+			}
+			if cfg.session != "" {
+				if err := defaultsession.CheckName(cfg.session); err != nil {
+					return usagef("--session: %w", err)
+				}
+			}
+			if cfg.dataDir, err = dataDir(c, p); err != nil {
+				return usageError{err}
+			}
+			if cfg.dataDir, err = filepath.Abs(cfg.dataDir); err != nil {
+				return err
+			}
+			if cfg.config, err = c.Flags().GetString("config"); err != nil {
+				return err
+			}
+			return stdio(c.Context(), cfg, p, log)
+		},
+	}
+	c.Flags().StringVar(&cfg.session, "session", "", "name of the session for calls without session_id; a later connection with it finds the session again")
+	c.Flags().String("data-dir", "", "data dir of the server (default as for serve)")
+	return c
+}
+
+// stdio relays until stdin ends, the parent process does, or ctx.
+func stdio(ctx context.Context, cfg stdioConfig, p process, log *slog.Logger) error {
+	launcher, err := newLauncher(cfg.dataDir, cfg.config, log)
+	if err != nil {
+		return err
+	}
+	client := control.NewClient(cfg.dataDir)
+	attach := control.Attach{
+		SessionName: cfg.session, ConnectionID: uuid.NewString(), ClientVersion: version, ClientPID: os.Getpid(),
+	}
+	connect := func(ctx context.Context) (io.ReadWriteCloser, error) {
+		for {
+			if _, err := launcher.Ensure(ctx); err != nil {
+				return nil, err
+			}
+			stream, err := client.Stdio(ctx, attach)
+			if err == nil || !control.NotRunning(err) || ctx.Err() != nil {
+				return stream, err
+			}
+			// It has ended in between.
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go watchParent(ctx, p.parent, func() { cancel(errParentGone) })
+	err = relay.Run(ctx, relay.Options{
+		In: p.stdin, Out: p.stdout, Connect: connect, Logger: log, Prepare: cfg.prepare(client, attach),
+	})
+	if errors.Is(err, errParentGone) {
+		return nil
+	}
+	return err
+}
+
+// prepare fills the default session, if it is fresh, before the first call is
+// answered; nil where there is nothing to copy.
+func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach) func(context.Context) error {
+	if cfg.copyInto == nil || cfg.copyDir == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		reply, err := client.Session(ctx, attach)
+		if err != nil || !reply.Fresh {
+			return err
+		}
+		return cfg.copyInto(ctx, reply.SessionID, cfg.copyDir)
+	}
+}
+
+// newLauncher starts this program again as a server. Its path is taken now: it may
+// be replaced by a newer one while this process runs.
+func newLauncher(dataDir, config string, log *slog.Logger) (*background.Launcher, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"serve", "--background", "--data-dir", dataDir}
+	if config != "" {
+		if config, err = filepath.Abs(config); err != nil {
+			return nil, err
+		}
+		args = append(args, "--config", config)
+	}
+	return &background.Launcher{
+		DataDir: dataDir, Self: background.Version{Number: version, Build: buildTime()}, Logger: log,
+		Command: func() *exec.Cmd { return exec.Command(self, args...) }, //nolint:noctx // it outlives this process
+	}, nil
+}
+
+var errParentGone = errors.New("the parent process has ended")
+
+// parentEvery is how often the parent process is looked at. Mostly stdin ends with
+// it; but another process may have inherited the other end.
+const parentEvery = 250 * time.Millisecond
+
+// watchParent calls gone when this process has another parent than at first.
+// Linux has PR_SET_PDEATHSIG, which fires at the end of the thread that started
+// this process already.
+func watchParent(ctx context.Context, parent func() int, gone func()) {
+	first := parent()
+	ticker := time.NewTicker(parentEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if parent() != first {
+				gone()
+				return
+			}
+		}
+	}
+}
