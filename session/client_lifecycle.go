@@ -27,7 +27,8 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 	call.SessionID = MakeSessionID(c.secret, call.Owner, call.CallID)
 	workflowID := WorkflowIDPrefix + call.SessionID
 	meta := Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: workflowID}
-	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	sctx, span := c.span(ctx, "StartWorkflow:"+WorkflowType, workflowID, call)
+	run, err := c.temporal.ExecuteWorkflow(sctx, client.StartWorkflowOptions{
 		ID:                       workflowID,
 		TaskQueue:                TaskQueue,
 		WorkflowTaskTimeout:      WorkflowTaskTimeout,
@@ -42,11 +43,15 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 			temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
 		),
 	}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
-	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return meta, err
-	}
 	if run != nil {
 		meta.RunID = run.GetRunID()
+	}
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		err = nil
+	}
+	endSpan(span, meta.RunID, err)
+	if err != nil {
+		return meta, err
 	}
 	m, err := c.update(ctx, target{workflowID, NoSession(call.SessionID)}, StartSession.Name, call, in, out)
 	if CodeOf(err) != FailedPrecondition {
@@ -106,7 +111,7 @@ func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) 
 	}
 	meta.RunID = runID
 	if d.Session.Status != StatusEnded {
-		err := c.temporal.SignalWorkflow(ctx, meta.WorkflowID, "", SignalEnd, End{Owner: call.Owner, Reason: "end_session was called"})
+		err := c.signal(ctx, call, SignalEnd, End{Owner: call.Owner, Reason: "end_session was called"})
 		if err != nil && !closed(err) {
 			return meta, err
 		}
@@ -160,9 +165,9 @@ func (c *Client) listSessions(ctx context.Context, owner string, in ListSessions
 	return c.list(ctx, query, in.Limit, func(e *workflowpb.WorkflowExecutionInfo) {
 		info := Info{
 			SessionID: strings.TrimPrefix(e.GetExecution().GetWorkflowId(), WorkflowIDPrefix),
-			Name:      attribute(e, AttrName),
-			Status:    attribute(e, AttrStatus),
-			Image:     attribute(e, AttrImage),
+			Name:      keyword(e, AttrName),
+			Status:    keyword(e, AttrStatus),
+			Image:     keyword(e, AttrImage),
 			StartedAt: startedAt(e),
 		}
 		if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -212,7 +217,7 @@ func startedAt(e *workflowpb.WorkflowExecutionInfo) string {
 	return Time(e.GetStartTime().AsTime())
 }
 
-func attribute(e *workflowpb.WorkflowExecutionInfo, name string) string {
+func keyword(e *workflowpb.WorkflowExecutionInfo, name string) string {
 	return decodeText(e.GetSearchAttributes().GetIndexedFields()[name])
 }
 
