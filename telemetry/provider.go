@@ -60,7 +60,7 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	}
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithIDGenerator(IDGenerator{})}
 	if exporter != nil {
-		opts = append(opts, sdktrace.WithBatcher(exporter))
+		opts = append(opts, sdktrace.WithSpanProcessor(Once(sdktrace.NewBatchSpanProcessor(exporter))))
 	}
 	reader, err := env.metricReader(ctx)
 	if err != nil {

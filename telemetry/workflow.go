@@ -52,7 +52,7 @@ func (w *workflowInbound) HandleSignal(ctx workflow.Context, in *interceptor.Han
 // ExecuteUpdate implements interceptor.WorkflowInboundInterceptor. It makes the
 // span of the handler when that has returned, and only if that is no replay: so
 // a handler that outlives its worker has one span, from its first start to its
-// real end. Nothing is deferred: when the workflow is evicted from the cache,
+// real end (Once sees to the rest). Nothing is deferred: when the workflow is evicted from the cache,
 // the handler is unwound without having returned. What the handler does finds
 // the span's ID before there is the span, as that is derived and not random.
 func (w *workflowInbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {

@@ -28,7 +28,7 @@ type spans struct {
 
 func newSpans() spans {
 	e := tracetest.NewInMemoryExporter()
-	return spans{e, sdktrace.NewTracerProvider(sdktrace.WithSyncer(e), sdktrace.WithIDGenerator(telemetry.IDGenerator{}))}
+	return spans{e, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(telemetry.Once(sdktrace.NewSimpleSpanProcessor(e))), sdktrace.WithIDGenerator(telemetry.IDGenerator{}))}
 }
 
 // traced makes a call under a span of its own and gives the spans of its trace.
