@@ -28,8 +28,8 @@ func (g IDGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 
 // NewSpanID implements sdktrace.IDGenerator.
 func (IDGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	if id, ok := session.WantedSpanID(ctx); ok && id.IsValid() {
-		return id
+	if id, ok := session.WantedSpanID(ctx); ok && id.IsValid() && id != trace.SpanContextFromContext(ctx).SpanID() {
+		return id // unless that span is the parent: the wish was for one
 	}
 	var id trace.SpanID
 	for !id.IsValid() {
