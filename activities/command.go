@@ -29,6 +29,9 @@ func (h *Host) runCommand(ctx context.Context, t Task[session.RunCommandIn]) (se
 	}
 	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.RunCommandOut, error) {
 		c, err := g.Run(ctx, req)
+		if err == nil {
+			traceCommand(ctx, t, c)
+		}
 		return commandOut(c, t.MemoryMB), err
 	})
 }

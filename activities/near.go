@@ -72,6 +72,7 @@ func near[In, Out any](n *Near, do func(context.Context, Task[In]) (Out, error),
 		if t.HostID != n.hostID {
 			return NearAnswer[Out]{}, nil
 		}
+		ctx, release := holdSpans(ctx)
 		out, err := do(ctx, t.Task)
 		if err != nil {
 			if session.FailureType(err) == "" || session.FailureType(err) == session.FailureSandboxGone {
@@ -82,6 +83,7 @@ func near[In, Out any](n *Near, do func(context.Context, Task[In]) (Out, error),
 		if !done(t.Task, out) || !small(out) {
 			return NearAnswer[Out]{}, nil
 		}
+		release()
 		return NearAnswer[Out]{Done: true, Out: out}, nil
 	}
 }

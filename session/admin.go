@@ -142,7 +142,7 @@ func (a *Admin) Snapshots(ctx context.Context, f SnapshotFilter) ([]OwnedSnapsho
 	type named struct{ id, owner string }
 	var listed []named
 	err := a.client.list(ctx, query, math.MaxInt, func(e *workflowpb.WorkflowExecutionInfo) {
-		listed = append(listed, named{strings.TrimPrefix(e.GetExecution().GetWorkflowId(), SnapshotWorkflowIDPrefix), attribute(e, AttrOwner)})
+		listed = append(listed, named{strings.TrimPrefix(e.GetExecution().GetWorkflowId(), SnapshotWorkflowIDPrefix), keyword(e, AttrOwner)})
 	})
 	if err != nil {
 		return nil, a.explain(ctx, err)
@@ -181,7 +181,7 @@ func (a *Admin) DeleteSnapshot(ctx context.Context, snapshotID string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = Do(ctx, a.client, DeleteSnapshot, Call{Owner: attribute(e, AttrOwner)}, DeleteSnapshotIn{SnapshotID: snapshotID})
+	_, _, err = Do(ctx, a.client, DeleteSnapshot, Call{Owner: keyword(e, AttrOwner)}, DeleteSnapshotIn{SnapshotID: snapshotID})
 	if CodeOf(err) == NotFound {
 		return unknown
 	}
@@ -225,13 +225,13 @@ func ownedSession(e *workflowpb.WorkflowExecutionInfo) OwnedSession {
 	s := OwnedSession{
 		Info: Info{
 			SessionID: strings.TrimPrefix(e.GetExecution().GetWorkflowId(), WorkflowIDPrefix),
-			Name:      attribute(e, AttrName),
-			Status:    attribute(e, AttrStatus),
-			Image:     attribute(e, AttrImage),
+			Name:      keyword(e, AttrName),
+			Status:    keyword(e, AttrStatus),
+			Image:     keyword(e, AttrImage),
 			StartedAt: startedAt(e),
 		},
-		Owner: attribute(e, AttrOwner),
-		Host:  attribute(e, AttrHost),
+		Owner: keyword(e, AttrOwner),
+		Host:  keyword(e, AttrHost),
 	}
 	if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		s.Status = StatusEnded

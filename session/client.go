@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -35,6 +37,9 @@ type ClientOptions struct {
 	// are ResourceExhausted. 0 is no limit.
 	MaxSessions int
 	Logger      *slog.Logger
+	// Tracer makes the spans of what is sent to Temporal. Default: the global
+	// provider's.
+	Tracer trace.Tracer
 }
 
 // Client carries calls to session workflows. Safe for concurrent use.
@@ -45,6 +50,7 @@ type Client struct {
 	slots        *slots
 	quota        quota
 	log          *slog.Logger
+	tracer       trace.Tracer
 }
 
 var _ Caller = (*Client)(nil)
@@ -66,12 +72,16 @@ func NewClient(o ClientOptions) *Client {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Tracer == nil {
+		o.Tracer = otel.Tracer(tracerName)
+	}
 	c := &Client{
 		temporal:     o.Temporal,
 		secret:       o.Secret,
 		answerWithin: o.AnswerWithin,
 		slots:        newSlots(o.UpdateSlots, o.SpareSlots, o.QueuedCalls),
 		log:          o.Logger,
+		tracer:       o.Tracer,
 	}
 	c.quota = quota{max: o.MaxSessions, listed: c.liveSessions, look: c.lookAt}
 	return c
@@ -121,8 +131,7 @@ func (c *Client) route(ctx context.Context, operation string, call Call, in, out
 // Interrupt stops the command of a call whose caller gave it up. It returns
 // when the request is recorded, not when the command has ended.
 func (c *Client) Interrupt(ctx context.Context, call Call) error {
-	err := c.temporal.SignalWorkflow(ctx, WorkflowIDPrefix+call.SessionID, "", SignalInterrupt,
-		Interrupt{Owner: call.Owner, CallID: call.CallID})
+	err := c.signal(ctx, call, SignalInterrupt, Interrupt{Owner: call.Owner, CallID: call.CallID})
 	switch {
 	case closed(err):
 		return NoSession(call.SessionID)
@@ -130,6 +139,15 @@ func (c *Client) Interrupt(ctx context.Context, call Call) error {
 		return c.explain(ctx, err)
 	}
 	return nil
+}
+
+// signal sends a signal to a session's workflow.
+func (c *Client) signal(ctx context.Context, call Call, name string, arg any) error {
+	workflowID := WorkflowIDPrefix + call.SessionID
+	ctx, span := c.span(ctx, "SignalWorkflow:"+name, workflowID, call)
+	err := c.temporal.SignalWorkflow(ctx, workflowID, "", name, arg)
+	endSpan(span, "", err)
+	return err
 }
 
 // explain turns any error into the one the caller sees.
@@ -195,8 +213,9 @@ func (c *Client) describe(ctx context.Context, call Call) (Description, string, 
 var queryAttempts = []time.Duration{2 * time.Second, 3 * time.Second, 10 * time.Second}
 
 // query asks a workflow for its status on behalf of an owner.
-func (c *Client) query(ctx context.Context, workflowID, owner string, out any) error {
-	var err error
+func (c *Client) query(ctx context.Context, workflowID, owner string, out any) (err error) {
+	ctx, span := c.span(ctx, "QueryWorkflow:"+QueryStatus, workflowID, Call{})
+	defer func() { endSpan(span, "", err) }()
 	for _, limit := range queryAttempts {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		var resp *client.QueryWorkflowWithOptionsResponse

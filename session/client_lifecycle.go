@@ -50,26 +50,38 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 // nil when the same call started one before that has ended.
 func (c *Client) execute(ctx context.Context, call Call, in StartSessionIn) (run client.WorkflowRun, err error) {
 	err = c.quota.admit(ctx, call.Owner, call.SessionID, func() (err error) {
-		run, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID:                       WorkflowIDPrefix + call.SessionID,
-			TaskQueue:                TaskQueue,
-			WorkflowTaskTimeout:      WorkflowTaskTimeout,
-			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-			StaticSummary:            in.Name,
-			Memo:                     map[string]any{MemoStartedAt: Time(time.Now())},
-			TypedSearchAttributes: temporal.NewSearchAttributes(
-				temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
-				temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
-				temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
-				temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
-			),
-		}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
+		run, err = c.startWorkflow(ctx, call, in)
 		return err
 	})
+	return run, err
+}
+
+func (c *Client) startWorkflow(ctx context.Context, call Call, in StartSessionIn) (client.WorkflowRun, error) {
+	workflowID := WorkflowIDPrefix + call.SessionID
+	ctx, span := c.span(ctx, "StartWorkflow:"+WorkflowType, workflowID, call)
+	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       workflowID,
+		TaskQueue:                TaskQueue,
+		WorkflowTaskTimeout:      WorkflowTaskTimeout,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		StaticSummary:            in.Name,
+		Memo:                     map[string]any{MemoStartedAt: Time(time.Now())},
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(AttrOwner).ValueSet(call.Owner),
+			temporal.NewSearchAttributeKeyKeyword(AttrStatus).ValueSet(StatusStarting),
+			temporal.NewSearchAttributeKeyKeyword(AttrName).ValueSet(in.Name),
+			temporal.NewSearchAttributeKeyKeyword(AttrImage).ValueSet(in.Image),
+		),
+	}, WorkflowType, WorkflowInput{SessionID: call.SessionID, Owner: call.Owner, CallID: call.CallID, Start: in})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return nil, nil //nolint:nilnil // see above
+		run, err = nil, nil // see execute
 	}
+	runID := ""
+	if run != nil {
+		runID = run.GetRunID()
+	}
+	endSpan(span, runID, err)
 	return run, err
 }
 
@@ -135,7 +147,7 @@ func (c *Client) endSession(ctx context.Context, call Call, out *EndSessionOut) 
 	}
 	meta.RunID = runID
 	if d.Session.Status != StatusEnded {
-		err := c.temporal.SignalWorkflow(ctx, meta.WorkflowID, "", SignalEnd, End{Owner: call.Owner, Reason: "end_session was called"})
+		err := c.signal(ctx, call, SignalEnd, End{Owner: call.Owner, Reason: "end_session was called"})
 		if err != nil && !closed(err) {
 			return meta, err
 		}
@@ -190,9 +202,9 @@ func (c *Client) listSessions(ctx context.Context, owner string, in ListSessions
 	return c.list(ctx, query, in.Limit, func(e *workflowpb.WorkflowExecutionInfo) {
 		info := Info{
 			SessionID: strings.TrimPrefix(e.GetExecution().GetWorkflowId(), WorkflowIDPrefix),
-			Name:      attribute(e, AttrName),
-			Status:    attribute(e, AttrStatus),
-			Image:     attribute(e, AttrImage),
+			Name:      keyword(e, AttrName),
+			Status:    keyword(e, AttrStatus),
+			Image:     keyword(e, AttrImage),
 			StartedAt: startedAt(e),
 		}
 		if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -242,7 +254,7 @@ func startedAt(e *workflowpb.WorkflowExecutionInfo) string {
 	return Time(e.GetStartTime().AsTime())
 }
 
-func attribute(e *workflowpb.WorkflowExecutionInfo, name string) string {
+func keyword(e *workflowpb.WorkflowExecutionInfo, name string) string {
 	return decodeText(e.GetSearchAttributes().GetIndexedFields()[name])
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -30,8 +32,14 @@ const (
 // (FailureDraining, FailureReattach) when it continues as new; a server that
 // restarts forgets updates it had not recorded. Sending it again is safe: the
 // call ID takes effect once.
-func (c *Client) update(ctx context.Context, to target, operation string, call Call, in, out any) (Meta, error) {
-	meta := Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: to.workflowID}
+//
+// It has one span over all attempts, so that the handlers of several runs that one
+// call went through are in one place of its trace.
+func (c *Client) update(ctx context.Context, to target, operation string, call Call, in, out any) (meta Meta, err error) {
+	meta = Meta{CallID: call.CallID, SessionID: call.SessionID, WorkflowID: to.workflowID}
+	ctx, span := c.span(ctx, "UpdateWorkflow:"+operation, to.workflowID, call)
+	span.SetAttributes(attribute.String(KeyUpdate, call.CallID))
+	defer func() { endSpan(span, meta.RunID, err) }()
 	digest, err := Digest(operation, in)
 	if err != nil {
 		return meta, err
@@ -61,6 +69,7 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 			}
 			return meta, err
 		}
+		span.AddEvent("sent again", trace.WithAttributes(attribute.String("reason", reason(err))))
 		select {
 		case <-ctx.Done():
 			return meta, err

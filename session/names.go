@@ -85,8 +85,43 @@ const (
 	KeyRun      = "mcp_sandbox.run_id"
 	KeyUpdate   = "mcp_sandbox.update_id"
 	KeyOwner    = "mcp_sandbox.owner"
-	KeyOutcome  = "mcp_sandbox.outcome"
+	// KeyOutcome is OutcomeOK, the code of an error, FailureReattach for a handler
+	// whose call the next run goes on with, or OutcomeBrokenOff.
+	KeyOutcome = "mcp_sandbox.outcome"
+	// KeyTool names the tool on metrics of ours.
+	KeyTool = "mcp_sandbox.tool"
+	// KeyAttempt counts the attempts of an activity, from 1; KeyQueue is the queue
+	// it was on.
+	KeyAttempt = "mcp_sandbox.attempt"
+	KeyQueue   = "mcp_sandbox.task_queue"
+	// Of a command: its status (CommandExited and so on), how its first process
+	// ended, and the bytes it wrote.
+	KeyCommandStatus = "mcp_sandbox.command.status"
+	KeyExitCode      = "process.exit.code"
+	KeySignal        = "mcp_sandbox.command.signal"
+	KeyOOMKilled     = "mcp_sandbox.command.oom_killed"
+	KeyStdoutBytes   = "mcp_sandbox.command.stdout_bytes"
+	KeyStderrBytes   = "mcp_sandbox.command.stderr_bytes"
 )
+
+// Names of log fields that join a line to its trace.
+const (
+	LogTraceID = "trace_id"
+	LogSpanID  = "span_id"
+)
+
+// Outcomes (KeyOutcome) that are no error's code.
+const (
+	OutcomeOK = "ok"
+	// OutcomeBrokenOff is an activity's that was told to stop: somebody else goes
+	// on with its work, or it is not wanted any more.
+	OutcomeBrokenOff = "broken_off"
+)
+
+// TraceHeader is the field of Temporal's headers that carries a trace context, as
+// JSON {"traceparent": ..., "tracestate": ...}. Temporal's own OpenTelemetry
+// integrations use the same, so that their clients' traces go on here.
+const TraceHeader = "_tracer-data"
 
 // Labels that every container, volume, network and image of ours carries.
 const (

@@ -1,13 +1,15 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -17,11 +19,18 @@ import (
 // serviceName is the default of service.name; OTEL_SERVICE_NAME overrides it.
 const serviceName = "mcp-sandbox"
 
+// CloseTimeout is how long Close waits for a collector. What it has not taken by
+// then is dropped.
+const CloseTimeout = 2 * time.Second
+
 // Options configure Start.
 type Options struct {
 	Version string
 	// Getenv reads the environment, to see whether a collector is configured.
 	Getenv func(string) string
+	// Logger is told of settings that are not understood, and at debug level of
+	// exports that failed. Default: none.
+	Logger *slog.Logger
 }
 
 // Provider is the set-up; Close flushes it.
@@ -33,52 +42,52 @@ type Provider struct {
 	metrics *sdkmetric.MeterProvider
 }
 
-// Start sets the global tracer and meter providers. A collector that cannot be reached is
-// no error: spans are exported in the background, and dropped when they cannot
-// be.
+// Start sets the global tracer and meter providers. A collector that cannot be
+// reached is no error: spans wait in a queue of 2,048 (OTEL_BSP_MAX_QUEUE_SIZE),
+// are exported in the background, and dropped when they cannot be.
 func Start(ctx context.Context, o Options) (*Provider, error) {
+	log := cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	res, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(serviceName), semconv.ServiceVersion(o.Version)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
 		return nil, fmt.Errorf("describe this process to OpenTelemetry: %w", err)
 	}
-	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
-	exporter, err := newExporter(ctx, o.Getenv)
+	env := environment{getenv: o.Getenv, log: log}
+	exporter, err := env.spanExporter(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("set up the OTLP exporter: %w", err)
+		return nil, fmt.Errorf("set up the OTLP exporter of traces: %w", err)
 	}
+	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithIDGenerator(IDGenerator{})}
 	if exporter != nil {
-		opts = append(opts, sdktrace.WithBatcher(exporter))
+		opts = append(opts, sdktrace.WithSpanProcessor(Once(sdktrace.NewBatchSpanProcessor(exporter))))
 	}
-	tp := sdktrace.NewTracerProvider(opts...)
-	otel.SetTracerProvider(tp)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // export errors are no news for users
-	mp, handler, err := startMetrics(res)
+	reader, err := env.metricReader(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("set up the OTLP exporter of metrics: %w", err)
+	}
+	mp, handler, err := newMetrics(res, reader)
 	if err != nil {
 		return nil, err
 	}
+	tp := sdktrace.NewTracerProvider(opts...)
+	otel.SetTracerProvider(tp)
+	otel.SetMeterProvider(mp)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // no news for users
+		log.DebugContext(context.Background(), "telemetry", "error", err)
+	}))
 	return &Provider{Metrics: handler, traces: tp, metrics: mp}, nil
 }
 
-// newExporter gives the exporter that the environment asks for, or nil.
-func newExporter(ctx context.Context, getenv func(string) string) (sdktrace.SpanExporter, error) {
-	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
-	if !endpoint || getenv("OTEL_SDK_DISABLED") == "true" || getenv("OTEL_TRACES_EXPORTER") == "none" {
-		return nil, nil //nolint:nilnil // no exporter is a choice, not an error
-	}
-	protocol := getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-	if protocol == "" {
-		protocol = getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
-	}
-	if protocol == "grpc" {
-		return otlptracegrpc.New(ctx)
-	}
-	return otlptracehttp.New(ctx)
-}
-
-// Close exports what is left, within ctx.
+// Close exports what is left, for at most CloseTimeout. A nil Provider is closed.
 func (p *Provider) Close(ctx context.Context) {
-	_ = p.traces.Shutdown(ctx)
-	_ = p.metrics.Shutdown(ctx)
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, CloseTimeout)
+	defer cancel()
+	var both sync.WaitGroup
+	both.Go(func() { _ = p.traces.Shutdown(ctx) })
+	both.Go(func() { _ = p.metrics.Shutdown(ctx) })
+	both.Wait()
 }

@@ -37,7 +37,10 @@ func (h *handler) handle(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if a.meta.CallID == "" {
 		a.meta.CallID = call.CallID
 	}
-	log := h.opts.Logger.With("tool", h.spec.Name, session.KeySession, cmp.Or(call.SessionID, a.meta.SessionID), session.KeyCall, call.CallID)
+	sessionID := cmp.Or(call.SessionID, a.meta.SessionID)
+	joinSpan(ctx, sessionID, a.meta)
+	log := h.opts.Logger.With("tool", h.spec.Name, session.KeySession, sessionID, session.KeyCall, call.CallID,
+		session.KeyWorkflow, a.meta.WorkflowID, session.KeyRun, a.meta.RunID)
 	if err == nil {
 		log.DebugContext(ctx, "tool call", "duration", h.opts.Now().Sub(start))
 		return addNote(h.success(ctx, a), note), nil

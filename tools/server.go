@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
@@ -67,6 +68,8 @@ type Options struct {
 	ProgressEvery time.Duration
 	// Tracer makes a span of each call. Default: the global provider's.
 	Tracer trace.Tracer
+	// Meter counts and times the calls. Default: the global provider's.
+	Meter metric.Meter
 	// Server is added to the MCP server's own options: hooks, propagator.
 	Server []server.ServerOption
 }
@@ -90,6 +93,9 @@ func (o Options) withDefaults() Options {
 	if o.Tracer == nil {
 		o.Tracer = otel.Tracer(tracerName)
 	}
+	if o.Meter == nil {
+		o.Meter = otel.Meter(tracerName)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -112,6 +118,7 @@ func New(opts Options) *server.MCPServer {
 		server.WithInstructions(instructionsFor(opts.DefaultSession != nil)),
 		server.WithToolCapabilities(false),
 		server.WithToolHandlerMiddleware(spans(opts.Tracer)),
+		server.WithToolHandlerMiddleware(durations(opts.Meter)),
 		server.WithRecovery(), // for middleware of ours that panics; handlers recover themselves
 	}, opts.Server)...)
 	for _, spec := range Catalog() {

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
 // tracerName is the instrumentation scope of our spans.
@@ -20,8 +22,9 @@ const tracerName = "github.com/mcp-sandbox/mcp-sandbox/tools"
 func spans(tracer trace.Tracer) server.ToolHandlerMiddleware {
 	return func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			ctx, span := tracer.Start(parent(ctx, req), "tools/call "+req.Params.Name,
-				trace.WithSpanKind(trace.SpanKindServer),
+			ctx, others := parent(ctx, req)
+			ctx, span := tracer.Start(ctx, "tools/call "+req.Params.Name,
+				trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(others...),
 				trace.WithAttributes(
 					attribute.String("mcp.method.name", "tools/call"),
 					attribute.String("gen_ai.tool.name", req.Params.Name),
@@ -29,8 +32,10 @@ func spans(tracer trace.Tracer) server.ToolHandlerMiddleware {
 				))
 			defer span.End()
 			res, err := next(ctx, req)
-			if err != nil || res != nil && res.IsError {
-				span.SetAttributes(attribute.String("error.type", "tool_error"))
+			out := outcome(res, err)
+			span.SetAttributes(attribute.String(session.KeyOutcome, out))
+			if out != session.OutcomeOK {
+				span.SetAttributes(attribute.String("error.type", errorTypeTool))
 				span.SetStatus(codes.Error, "")
 			}
 			return res, err
@@ -38,22 +43,54 @@ func spans(tracer trace.Tracer) server.ToolHandlerMiddleware {
 	}
 }
 
-// parent gives a context with the caller's span, if it names one.
-func parent(ctx context.Context, req mcp.CallToolRequest) context.Context {
-	propagator := propagation.TraceContext{}
-	if req.Params.Meta != nil {
-		carrier := propagation.MapCarrier{}
-		for _, key := range propagator.Fields() {
-			if v, ok := req.Params.Meta.AdditionalFields[key].(string); ok {
-				carrier[key] = v
-			}
-		}
-		if c := propagator.Extract(ctx, carrier); trace.SpanContextFromContext(c).IsRemote() {
-			return c
+// parent gives a context with the caller's span, if it names one. When `_meta` and
+// the HTTP header name different ones, the header's is linked.
+func parent(ctx context.Context, req mcp.CallToolRequest) (context.Context, []trace.Link) {
+	fromMeta, fromHeader := spanContext(metaCarrier(req)), spanContext(propagation.HeaderCarrier(req.Header))
+	switch {
+	case !fromMeta.IsValid() && !fromHeader.IsValid():
+		return ctx, nil
+	case !fromMeta.IsValid():
+		return trace.ContextWithRemoteSpanContext(ctx, fromHeader), nil
+	}
+	var links []trace.Link
+	if fromHeader.IsValid() && !fromHeader.Equal(fromMeta) {
+		links = []trace.Link{{SpanContext: fromHeader}}
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, fromMeta), links
+}
+
+// spanContext reads a W3C trace context; the zero one if there is none, or it is
+// malformed.
+func spanContext(c propagation.TextMapCarrier) trace.SpanContext {
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), c))
+}
+
+func metaCarrier(req mcp.CallToolRequest) propagation.MapCarrier {
+	carrier := propagation.MapCarrier{}
+	if req.Params.Meta == nil {
+		return carrier
+	}
+	for _, key := range (propagation.TraceContext{}).Fields() {
+		if v, ok := req.Params.Meta.AdditionalFields[key].(string); ok {
+			carrier[key] = v
 		}
 	}
-	if req.Header != nil {
-		return propagator.Extract(ctx, propagation.HeaderCarrier(req.Header))
+	return carrier
+}
+
+// joinSpan gives the call's span what joins it to the session and to Temporal's
+// history, as far as it is known.
+func joinSpan(ctx context.Context, sessionID string, m session.Meta) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
 	}
-	return ctx
+	for key, value := range map[string]string{
+		session.KeySession: sessionID, session.KeyCall: m.CallID, session.KeyWorkflow: m.WorkflowID, session.KeyRun: m.RunID,
+	} {
+		if value != "" {
+			span.SetAttributes(attribute.String(key, value))
+		}
+	}
 }

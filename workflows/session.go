@@ -22,14 +22,14 @@ func runSession(ctx workflow.Context, in session.WorkflowInput, o Options) error
 	}
 	r.listen(ctx)
 	if in.State == nil {
-		r.start(ctx)
+		r.start(session.WithCause(ctx, session.CauseStart))
 	} else {
 		r.resume(ctx)
 	}
 	if r.live(ctx) {
 		return r.continueAsNew(ctx)
 	}
-	r.end(ctx)
+	r.end(session.WithCause(ctx, session.SignalEnd))
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 		r.askEnd(reasonCancelled)
 	}
 	if r.ending { // the end came while handlers finished
-		r.end(ctx)
+		r.end(session.WithCause(ctx, session.SignalEnd))
 		return nil
 	}
 	next, err := r.carry()

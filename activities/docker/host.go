@@ -122,7 +122,7 @@ func exists(path string) bool {
 
 // connect makes a client that speaks the newest API both sides know.
 func (h Host) connect() (*client.Client, error) {
-	opts := []client.Opt{client.WithAPIVersionNegotiation()}
+	opts := []client.Opt{client.WithAPIVersionNegotiation(), traced()}
 	switch {
 	case strings.HasPrefix(h.Address, "ssh://"):
 		argv, err := sshCommand(h.Address)

@@ -32,7 +32,7 @@ func (b *Backend) execute(ctx context.Context, containerID string, argv ...strin
 	}
 	result := make(chan attached, 1)
 	go func() {
-		response, err := b.api.ContainerExecAttach(context.WithoutCancel(ctx), created.ID, container.ExecAttachOptions{})
+		response, err := b.api.ContainerExecAttach(untraced(context.WithoutCancel(ctx)), created.ID, container.ExecAttachOptions{})
 		result <- attached{response, err}
 	}()
 	select {

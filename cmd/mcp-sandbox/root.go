@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mcp-sandbox/mcp-sandbox/telemetry"
 )
 
 // usageError is a fault of the command line or the configuration.
@@ -103,7 +105,7 @@ func newLogger(c *cobra.Command, p process) (*slog.Logger, error) {
 	if json, err := c.Flags().GetBool("log-json"); err != nil {
 		return nil, err
 	} else if json {
-		return slog.New(slog.NewJSONHandler(p.stderr, o)), nil
+		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(p.stderr, o))), nil
 	}
-	return slog.New(slog.NewTextHandler(p.stderr, o)), nil
+	return slog.New(telemetry.LogHandler(slog.NewTextHandler(p.stderr, o))), nil
 }

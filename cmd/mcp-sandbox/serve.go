@@ -147,7 +147,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	if err := s.dir.SetPurpose(s.cfg.socket.purpose() + ", listening on " + s.front.listener.Addr().String()); err != nil {
 		return err
 	}
-	if s.telemetry, err = telemetry.Start(ctx, telemetry.Options{Version: version, Getenv: s.getenv}); err != nil {
+	if s.telemetry, err = telemetry.Start(ctx, telemetry.Options{Version: version, Getenv: s.getenv, Logger: s.log}); err != nil {
 		return err
 	}
 	if s.conn, err = openTemporal(ctx, s.cfg.temporal, s.dir, s.log); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/internal/httpserver"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/temporaldev"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
+	"github.com/mcp-sandbox/mcp-sandbox/telemetry"
 )
 
 // Slots for the calls of one session that wait inside Temporal: of the server's
@@ -101,6 +102,7 @@ func openTemporal(ctx context.Context, cfg temporalConfig, dir *datadir.Dir, log
 	}
 	o := server.ClientOptions(log)
 	o.DataConverter = session.DataConverter()
+	telemetry.Instrument(&o)
 	c, err := client.DialContext(ctx, o)
 	if err != nil {
 		server.Stop()
@@ -151,6 +153,7 @@ func dialCluster(ctx context.Context, cfg temporalConfig, log *slog.Logger) (*te
 		o.Namespace = client.DefaultNamespace
 	}
 	o.Logger, o.DataConverter = sdklog.NewStructuredLogger(log), session.DataConverter()
+	telemetry.Instrument(&o)
 	c, err := client.DialContext(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach Temporal at %s (is the address right, and do TEMPORAL_* variables give what it asks for?): %w", cfg.address, err)

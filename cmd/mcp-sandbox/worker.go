@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-sandbox/mcp-sandbox/internal/datadir"
+	"github.com/mcp-sandbox/mcp-sandbox/telemetry"
 )
 
 func newWorker(p process) *cobra.Command {
@@ -50,6 +51,11 @@ func work(ctx context.Context, path string, temporal temporalConfig, host hostCo
 		return err
 	}
 	defer func() { _ = dir.Close() }()
+	tel, err := telemetry.Start(ctx, telemetry.Options{Version: version, Getenv: p.getenv, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer tel.Close(context.WithoutCancel(ctx))
 	conn, err := openTemporal(ctx, temporal, dir, log)
 	if err != nil {
 		return err

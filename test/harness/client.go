@@ -19,6 +19,16 @@ import (
 // Client calls tools over streamable HTTP, MCP revision 2026-07-28.
 type Client struct {
 	url, token string
+	// The trace context in `_meta` and in the HTTP header; "" is none.
+	traceMeta, traceHeader string
+}
+
+// WithTrace makes a client that sends a traceparent in `_meta`, in the HTTP
+// header, or both; "" is none.
+func (c *Client) WithTrace(meta, header string) *Client {
+	d := *c
+	d.traceMeta, d.traceHeader = meta, header
+	return &d
 }
 
 // Args are a tool's arguments.
@@ -99,6 +109,20 @@ func (c *Client) Run(t *testing.T, sessionID, command string, more ...Args) Resu
 	return c.OK(t, "run_command", args)
 }
 
+// Metrics gives what /metrics says.
+func (c *Client) Metrics(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(c.url, "/mcp")+"/metrics", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(b)
+}
+
 // Try calls a tool; the error is the transport's. It may be used from any
 // goroutine.
 func (c *Client) Try(ctx context.Context, callID, tool string, args Args) (Result, error) {
@@ -109,6 +133,9 @@ func (c *Client) Try(ctx context.Context, callID, tool string, args Args) (Resul
 	}
 	if callID != "" {
 		meta[session.MetaCallID] = callID
+	}
+	if c.traceMeta != "" {
+		meta["traceparent"] = c.traceMeta
 	}
 	if args == nil {
 		args = Args{}
@@ -131,6 +158,9 @@ func (c *Client) post(ctx context.Context, method, name string, params Args) (Re
 		"Mcp-Method": method, "Mcp-Name": name,
 	} {
 		req.Header.Set(k, v)
+	}
+	if c.traceHeader != "" {
+		req.Header.Set("traceparent", c.traceHeader)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

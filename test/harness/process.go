@@ -79,6 +79,17 @@ func (p *Process) Await(words string) string {
 	}
 }
 
+// Terminate ends the process with SIGTERM and wants it ended within most.
+func (p *Process) Terminate(t *testing.T, most time.Duration) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(most):
+		t.Fatalf("the process did not end within %s:\n%s", most, p.Log())
+	}
+}
+
 // Kill kills the process with SIGKILL and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()

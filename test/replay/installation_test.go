@@ -12,16 +12,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/mcp-sandbox/mcp-sandbox/activities"
 	"github.com/mcp-sandbox/mcp-sandbox/activities/fake"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/temporaldev"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
+	"github.com/mcp-sandbox/mcp-sandbox/telemetry"
 	"github.com/mcp-sandbox/mcp-sandbox/workflows"
 )
 
@@ -75,10 +79,17 @@ type installation struct {
 
 func install(t *testing.T, o workflows.Options) *installation {
 	t.Helper()
+	return installTraced(t, o, noop.NewTracerProvider())
+}
+
+// installTraced is install with a provider of tracers for client and workers.
+func installTraced(t *testing.T, o workflows.Options, traces trace.TracerProvider) *installation {
+	t.Helper()
 	s, err := server()
 	require.NoError(t, err)
 	options := s.ClientOptions(nil)
 	options.DataConverter = session.DataConverter()
+	options.Interceptors = []interceptor.ClientInterceptor{telemetry.NewInterceptor(traces)}
 	c, err := client.DialContext(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
@@ -89,7 +100,7 @@ func install(t *testing.T, o workflows.Options) *installation {
 		require.NoError(t, i.backend.Close())
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	i.Client = session.NewClient(session.ClientOptions{Temporal: c, Secret: []byte("secret"), UpdateSlots: 90})
+	i.Client = session.NewClient(session.ClientOptions{Temporal: c, Secret: []byte("secret"), UpdateSlots: 90, Tracer: traces.Tracer("client")})
 	shared := worker.New(c, session.TaskQueue, worker.Options{StickyScheduleToStartTimeout: time.Second, WorkerStopTimeout: time.Second})
 	workflows.Register(shared, o)
 	activities.NewPlacement(i.backend.HostID(), i.Client).Register(shared)
@@ -142,7 +153,22 @@ func requireCode(t *testing.T, code session.Code, err error) {
 // newest back.
 func (i *installation) record(name, workflowID string) (runs int) {
 	i.t.Helper()
-	for runID := ""; ; runs++ {
+	histories := i.histories(workflowID)
+	for n, h := range histories {
+		if *record {
+			b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(h)
+			require.NoError(i.t, err)
+			file := filepath.Join("..", "..", "workflows", "testdata", "histories", fmt.Sprintf("%s.%d.json", name, n))
+			require.NoError(i.t, os.WriteFile(file, b, 0o600))
+		}
+	}
+	return len(histories)
+}
+
+// histories are those of all runs of a workflow, the newest first.
+func (i *installation) histories(workflowID string) (all []*historypb.History) {
+	i.t.Helper()
+	for runID := ""; ; {
 		iter := i.temporal.GetWorkflowHistory(i.t.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		h := &historypb.History{}
 		for iter.HasNext() {
@@ -150,15 +176,10 @@ func (i *installation) record(name, workflowID string) (runs int) {
 			require.NoError(i.t, err)
 			h.Events = append(h.Events, e)
 		}
-		if *record {
-			b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(h)
-			require.NoError(i.t, err)
-			file := filepath.Join("..", "..", "workflows", "testdata", "histories", fmt.Sprintf("%s.%d.json", name, runs))
-			require.NoError(i.t, os.WriteFile(file, b, 0o600))
-		}
+		all = append(all, h)
 		runID = h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
 		if runID == "" {
-			return runs + 1
+			return all
 		}
 	}
 }
