@@ -26,6 +26,7 @@ const internalAttempts = 5
 type Host struct {
 	backend Backend
 	log     *slog.Logger
+	blobs   Blobs
 }
 
 // NewHost makes the activities on a backend.
@@ -43,6 +44,7 @@ func (h *Host) Register(r worker.ActivityRegistry) {
 		DescribeUsage: h.describeUsage, RefuseCall: h.refuseCall, Interrupt: h.interrupt,
 		RunCommand: h.runCommand, ReadOutput: h.readOutput, SendInput: h.sendInput, StopCommand: h.stopCommand,
 		ReadFile: h.readFile, WriteFile: h.writeFile, EditFile: h.editFile,
+		CopyIn: h.copyIn, CopyOut: h.copyOut,
 		TakeSnapshot: h.takeSnapshot, CheckSnapshot: h.checkSnapshot, RemoveSnapshot: h.removeSnapshot,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
@@ -52,7 +54,12 @@ func (h *Host) Register(r worker.ActivityRegistry) {
 // onGuest carries a request to the guest of a sandbox, heartbeating meanwhile,
 // and turns its error into one that the workflow understands.
 func onGuest[T any](ctx context.Context, h *Host, ref SandboxRef, ask func(context.Context, guest.API) (T, error)) (T, error) {
-	ctx, stop := heartbeat(ctx)
+	return onGuestTelling(ctx, h, ref, nil, ask)
+}
+
+// onGuestTelling is onGuest with details in each heartbeat.
+func onGuestTelling[T any](ctx context.Context, h *Host, ref SandboxRef, details func() any, ask func(context.Context, guest.API) (T, error)) (T, error) {
+	ctx, stop := heartbeatTelling(ctx, details)
 	defer stop()
 	var zero T
 	g, err := h.backend.Guest(ctx, ref)
@@ -91,6 +98,9 @@ func (h *Host) explain(ctx context.Context, ref SandboxRef, err error) error {
 	}
 	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return gone(ref, err)
+	}
+	if _, ok := errors.AsType[*session.Error](err); ok { // of this host, and nothing the guest could change
+		return report(err)
 	}
 	state, stateErr := h.backend.State(ctx, ref)
 	if stateErr == nil && (state == SandboxStopped || state == SandboxMissing) {
@@ -146,6 +156,11 @@ var errWorkerStops = errors.New("worker is stopping")
 // heartbeat heartbeats until stop is called, and ends the context when the
 // worker stops, so that the next worker takes over at once.
 func heartbeat(ctx context.Context) (_ context.Context, stop func()) {
+	return heartbeatTelling(ctx, nil)
+}
+
+// heartbeatTelling is heartbeat with details, unless that is nil.
+func heartbeatTelling(ctx context.Context, details func() any) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -160,7 +175,11 @@ func heartbeat(ctx context.Context) (_ context.Context, stop func()) {
 				cancel(errWorkerStops)
 				return
 			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
+				if details == nil {
+					activity.RecordHeartbeat(ctx)
+				} else {
+					activity.RecordHeartbeat(ctx, details())
+				}
 			}
 		}
 	}()

@@ -23,6 +23,8 @@ const (
 	ReadFile       = "ReadFile"
 	WriteFile      = "WriteFile"
 	EditFile       = "EditFile"
+	CopyIn         = "CopyIn"
+	CopyOut        = "CopyOut"
 	TakeSnapshot   = "TakeSnapshot"
 	CheckSnapshot  = "CheckSnapshot"
 	RemoveSnapshot = "RemoveSnapshot"

@@ -1,6 +1,9 @@
 package guest
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // API is what a guest does. Client implements it over a connection; a backend
 // that needs no container may implement it itself.
@@ -28,4 +31,19 @@ type API interface {
 	WriteFile(ctx context.Context, req WriteFileRequest) (WriteResult, error)
 	EditFile(ctx context.Context, req EditFileRequest) (EditResult, error)
 	Usage(ctx context.Context) (Usage, error)
+
+	// Missing tells which contents are not staged for a CopyIn.
+	Missing(ctx context.Context, req MissingRequest) (MissingResult, error)
+	// Stage takes contents: for each a filetree.FrameBlob with its name, then the
+	// content; FrameDone at the end. Each that arrived whole stays for some hours,
+	// also when the stream breaks later.
+	Stage(ctx context.Context, body io.Reader) (StageResult, error)
+	// CopyIn makes a tree of what was staged. CodeUnstaged when something of it
+	// was not, and nothing was done or journalled: stage it and ask again.
+	CopyIn(ctx context.Context, req CopyInRequest) (CopyInResult, error)
+	// CopyOut reads a tree: a filetree.FrameHeader, then the entries of a manifest
+	// as FrameEntry, each file's content before its entry (the last one counts,
+	// where there are several), then FrameDone, or FrameFail with an Error. The
+	// caller closes the stream, which ends the reading.
+	CopyOut(ctx context.Context, req CopyOutRequest) (io.ReadCloser, error)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -155,8 +154,7 @@ func (c *Client) send(ctx context.Context, rt http.RoundTripper, path string, bo
 		return fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(HeaderSession, c.fence.Session)
-	req.Header.Set(HeaderIncarnation, strconv.Itoa(c.fence.Incarnation))
+	c.fenceIn(req)
 	resp, err := rt.RoundTrip(req)
 	if err != nil {
 		return unreachable(ctx, path, err)

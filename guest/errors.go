@@ -33,6 +33,8 @@ const (
 	// CodeLost: the call had begun when the guest died; its outcome cannot be
 	// known.
 	CodeLost Code = "lost"
+	// CodeUnstaged: contents of a copy were not staged; nothing was done.
+	CodeUnstaged Code = "unstaged"
 	// CodeFenced: the request is meant for another incarnation.
 	CodeFenced Code = "fenced"
 	// CodeInternal: a fault of the guest.

@@ -3,7 +3,7 @@ package guest
 // ProtocolVersion is the newest protocol this package speaks. A server and a
 // guest agree on the lower of their two versions, never below MinProtocol.
 const (
-	ProtocolVersion = 1
+	ProtocolVersion = 2
 	MinProtocol     = 1
 )
 

@@ -152,7 +152,7 @@ func waits(in any) bool {
 		return !in.Background()
 	case *ReadOutputIn:
 		return in.WaitSeconds > 0
-	case StartSessionIn, *StartSessionIn, *SnapshotIn, *RestoreSnapshotIn, *DeleteSnapshotIn:
+	case StartSessionIn, *StartSessionIn, *SnapshotIn, *RestoreSnapshotIn, *DeleteSnapshotIn, *CopyInIn, *CopyOutIn:
 		return true
 	default:
 		return false

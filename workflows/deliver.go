@@ -18,6 +18,7 @@ type request struct {
 	wait     time.Duration     // how long the guest may take to answer
 	env      map[string]string // the session's, for what starts a process
 	far      bool              // takes longer than a near call may
+	long     bool              // works for all of wait: that does not count against the call's bound
 }
 
 // maxRecoveries is how often one call may find the sandbox gone and have it
@@ -40,6 +41,9 @@ func toGuest[In, Out any](ctx workflow.Context, r *run, c call, req request, in 
 	wctx, done := r.breakable(ctx, onDrain)
 	defer done()
 	left := r.o.CallBound // of the bound; waiting for the sandbox does not count
+	if req.long {
+		left += req.wait
+	}
 	for recoveries := 0; ; {
 		if err := r.awaitSandbox(wctx); err != nil {
 			return out, err

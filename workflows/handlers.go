@@ -29,6 +29,8 @@ func (r *run) registerHandlers(ctx workflow.Context) error {
 		handle(ctx, r, session.ReadFile, r.readFile),
 		handle(ctx, r, session.WriteFile, r.writeFile),
 		handle(ctx, r, session.EditFile, r.editFile),
+		handle(ctx, r, session.CopyIn, r.copyIn),
+		handle(ctx, r, session.CopyOut, r.copyOut),
 		handle(ctx, r, session.TakeSnapshot, r.snapshot),
 		handle(ctx, r, session.RestoreSnapshot, r.restore),
 	)

@@ -39,6 +39,7 @@ type hostConfig struct {
 	callBound    time.Duration
 	retention    time.Duration
 	nearWait     time.Duration
+	blobDir      string
 }
 
 func (h *hostConfig) flags(f *pflag.FlagSet) {
@@ -49,6 +50,7 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
 	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
 	f.DurationVar(&h.nearWait, "near-wait", 0, "how long a call is tried without a task on the host's queue (0: 100ms, negative: not at all)")
+	f.StringVar(&h.blobDir, "blob-dir", "", blobDirUsage)
 	f.IntVar(&h.eventsPerRun, "events-per-run", 0, "history events after which a session continues as new (0: Temporal's suggestion)")
 	_ = f.MarkHidden("near-wait")
 	_ = f.MarkHidden("events-per-run")
@@ -79,17 +81,23 @@ func (h *hostConfig) check() error {
 type hostWorker struct {
 	backend      *docker.Backend
 	shared, host worker.Worker
+	blobs        *keptBlobs
 }
 
 // startHostWorker connects to the engine and starts both workers.
 func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, hostID string, sessions *session.Client,
 	getenv func(string) string, log *slog.Logger,
 ) (*hostWorker, error) {
-	backend, err := openBackend(ctx, cfg, conn.installation, hostID, getenv, log)
+	blobs, err := keepBlobs(cfg.blobDir, log)
 	if err != nil {
 		return nil, err
 	}
-	w := &hostWorker{backend: backend}
+	backend, err := openBackend(ctx, cfg, conn.installation, hostID, getenv, log)
+	if err != nil {
+		blobs.stop()
+		return nil, err
+	}
+	w := &hostWorker{backend: backend, blobs: blobs}
 	w.shared = worker.New(conn.Client, session.TaskQueue, worker.Options{
 		StickyScheduleToStartTimeout: stickyTimeout, WorkerStopTimeout: stopTimeout,
 		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 4,
@@ -105,6 +113,7 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		MaxHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2, DefaultHeartbeatThrottleInterval: activities.HeartbeatTimeout / 2,
 	})
 	host := activities.NewHost(backend, log)
+	host.UseBlobs(blobs.store)
 	host.Register(w.host)
 	activities.NewNear(host, backend.HostID()).Register(w.shared)
 	if err := w.start(); err != nil {
@@ -129,6 +138,7 @@ func (w *hostWorker) start() error {
 func (w *hostWorker) stop() {
 	w.shared.Stop()
 	w.host.Stop()
+	w.blobs.stop()
 	_ = w.backend.Close()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (c *serveConfig) check(given map[string]bool) error {
 		}
 	}
 	if c.noWorker {
-		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention"); err != nil {
+		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention", "blob-dir"); err != nil {
 			return err
 		}
 	}
@@ -155,6 +156,7 @@ func (s *app) open(ctx context.Context) (err error) {
 	}
 	s.sessions = newSessionClient(s.conn, s.dir.Secret(), s.cfg.front.maxSessions, s.log)
 	if !s.cfg.noWorker {
+		s.cfg.host.blobDir = cmp.Or(s.cfg.host.blobDir, s.dir.Path(blobsName))
 		s.worker, err = startHostWorker(ctx, s.cfg.host, s.conn, s.dir.HostID(), s.sessions, s.getenv, s.log)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -61,6 +62,7 @@ func work(ctx context.Context, path string, temporal temporalConfig, host hostCo
 		return err
 	}
 	defer conn.Close()
+	host.blobDir = cmp.Or(host.blobDir, dir.Path(blobsName))
 	w, err := startHostWorker(ctx, host, conn, dir.HostID(), newSessionClient(conn, dir.Secret(), 0, log), p.getenv, log)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 const (
 	// maxDiff is the most bytes of a diff, its marker included: 16 KiB.
 	maxDiff = 16 << 10
-	// context is how many unchanged lines stand around a change.
-	context = 3
+	// contextLines is how many unchanged lines stand around a change.
+	contextLines = 3
 )
 
 // unified writes edits as a unified diff. It needs no search for the longest
@@ -127,7 +127,7 @@ type hunk struct {
 
 func (h *hunk) reaches(r region) bool {
 	last := h.regions[len(h.regions)-1]
-	return bytes.Count(h.text[last.end:r.start], newline) <= 2*context
+	return bytes.Count(h.text[last.end:r.start], newline) <= 2*contextLines
 }
 
 // write appends the hunk and gives by how many lines it makes the file longer.
@@ -182,7 +182,7 @@ func (h *hunk) add(sign byte, line []byte) {
 // before gives the last lines of b, which is empty or ends with a line end.
 func before(b []byte) [][]byte {
 	start := len(b)
-	for range context {
+	for range contextLines {
 		if start > 0 {
 			start = bytes.LastIndexByte(b[:start-1], '\n') + 1
 		}
@@ -194,7 +194,7 @@ func before(b []byte) [][]byte {
 func after(b []byte) [][]byte {
 	var lines [][]byte
 	for l := range bytes.Lines(b) {
-		if len(lines) == context {
+		if len(lines) == contextLines {
 			break
 		}
 		lines = append(lines, l)

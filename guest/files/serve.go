@@ -16,6 +16,10 @@ const (
 	OpRead  = "read_file"
 	OpWrite = "write_file"
 	OpEdit  = "edit_file"
+	// OpCopyIn is followed by the frames of a tree, OpCopyOut is answered with
+	// them and with no Response.
+	OpCopyIn  = "copy_in"
+	OpCopyOut = "copy_out"
 )
 
 // maxRequest bounds the JSON of a request: MaxInline of content in base64, or
@@ -28,6 +32,9 @@ type Request struct {
 	Read  *guest.ReadFileRequest  `json:"read,omitempty"`
 	Write *guest.WriteFileRequest `json:"write,omitempty"`
 	Edit  *guest.EditFileRequest  `json:"edit,omitempty"`
+
+	CopyIn  *guest.CopyInRequest  `json:"copy_in,omitempty"`
+	CopyOut *guest.CopyOutRequest `json:"copy_out,omitempty"`
 	// Home is the absolute directory that relative paths start from.
 	Home string `json:"home"`
 }
@@ -37,25 +44,40 @@ type Response struct {
 	Read  *guest.File        `json:"read,omitempty"`
 	Write *guest.WriteResult `json:"write,omitempty"`
 	Edit  *guest.EditResult  `json:"edit,omitempty"`
-	Error *guest.Error       `json:"error,omitempty"`
+
+	CopyIn *guest.CopyInResult `json:"copy_in,omitempty"`
+
+	Error *guest.Error `json:"error,omitempty"`
 }
 
 // Serve reads one Request from in, carries it out and writes its Response to
 // out. A malformed request is answered with CodeInvalid; the error is for an
-// out that cannot be written. It does not read past the request's JSON value,
-// apart from buffering, and closes neither.
+// out that cannot be written. It does not read past the request, apart from
+// buffering, and closes neither.
 func Serve(in io.Reader, out io.Writer) error {
-	if err := json.NewEncoder(out).Encode(serve(in)); err != nil {
+	var req Request
+	d := json.NewDecoder(io.LimitReader(in, maxRequest))
+	if err := d.Decode(&req); err != nil {
+		return answer(out, Response{Error: guest.Errorf(guest.CodeInvalid, "malformed file request: %v", err)})
+	}
+	switch {
+	case req.Op == OpCopyIn && req.CopyIn != nil:
+		res, err := copyIn(req.Home, *req.CopyIn, io.MultiReader(d.Buffered(), in))
+		return answer(out, Response{CopyIn: orNil(res, err), Error: asGuest(err)})
+	case req.Op == OpCopyOut && req.CopyOut != nil:
+		return copyOut(req.Home, *req.CopyOut, out)
+	}
+	return answer(out, serve(req))
+}
+
+func answer(out io.Writer, res Response) error {
+	if err := json.NewEncoder(out).Encode(res); err != nil {
 		return fmt.Errorf("answering a file request: %w", err)
 	}
 	return nil
 }
 
-func serve(in io.Reader) Response {
-	var req Request
-	if err := json.NewDecoder(io.LimitReader(in, maxRequest)).Decode(&req); err != nil {
-		return Response{Error: guest.Errorf(guest.CodeInvalid, "malformed file request: %v", err)}
-	}
+func serve(req Request) Response {
 	switch {
 	case req.Op == OpRead && req.Read != nil:
 		res, err := Read(req.Home, *req.Read)

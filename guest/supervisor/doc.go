@@ -22,5 +22,6 @@
 //	spawn.go reaper.go   fork, and the one place that waits for children
 //	threads.go oom.go    what keeps PID 1 alive when pids or memory are full
 //	fileop.go            file operations in a child without privileges
+//	copy.go staging.go   trees in and out: contents wait in staging, a child applies
 //	cgroup.go usage.go   limits, usage and OOM kills
 package supervisor

@@ -74,7 +74,10 @@ func (s *Supervisor) fileOp(ctx context.Context, req files.Request) (files.Respo
 	if err != nil {
 		return files.Response{}, guest.Errorf(guest.CodeInternal, "encode request: %v", err)
 	}
-	answer, gerr := s.ask(ctx, body)
+	answer, gerr := s.ask(ctx, func(in io.Writer) error {
+		_, err := in.Write(body)
+		return err
+	})
 	if gerr != nil {
 		return files.Response{}, gerr
 	}
@@ -94,20 +97,27 @@ func (s *Supervisor) fileOp(ctx context.Context, req files.Request) (files.Respo
 	return res, nil
 }
 
-// ask starts the child, which is still root: it drops its identity itself, as
-// the first thing it does.
-func (s *Supervisor) ask(ctx context.Context, body []byte) ([]byte, *guest.Error) {
+// fileChild is a child that performs a file operation.
+type fileChild struct {
+	pid     int
+	exit    <-chan syscall.WaitStatus
+	in, out *os.File
+}
+
+// startFileOp starts the child, which is still root: it drops its identity
+// itself, as the first thing it does.
+func (s *Supervisor) startFileOp() (fileChild, *guest.Error) {
 	if len(s.opts.FileOp) == 0 {
-		return nil, guest.Errorf(guest.CodeInternal, "no file operations in this guest")
+		return fileChild{}, guest.Errorf(guest.CodeInternal, "no file operations in this guest")
 	}
 	childIn, in, err := pipe(1)
 	if err != nil {
-		return nil, s.forkError(err, "/")
+		return fileChild{}, s.forkError(err, "/")
 	}
 	out, childOut, err := pipe(0)
 	if err != nil {
 		closeAll(childIn, in)
-		return nil, s.forkError(err, "/")
+		return fileChild{}, s.forkError(err, "/")
 	}
 	pid, exit, err := s.spawner.start(spawn{
 		argv: s.opts.FileOp, env: []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}, dir: "/",
@@ -116,28 +126,33 @@ func (s *Supervisor) ask(ctx context.Context, body []byte) ([]byte, *guest.Error
 	closeAll(childIn, childOut)
 	if err != nil {
 		closeAll(in, out)
-		return nil, s.forkError(err, "/")
+		return fileChild{}, s.forkError(err, "/")
 	}
-	return s.converse(ctx, pid, exit, in, out, body)
+	return fileChild{pid, exit, in, out}, nil
 }
 
-func (s *Supervisor) converse(ctx context.Context, pid int, exit <-chan syscall.WaitStatus, in, out *os.File, body []byte) ([]byte, *guest.Error) {
+// ask starts the child, has send write to it and gives its answer.
+func (s *Supervisor) ask(ctx context.Context, send func(io.Writer) error) ([]byte, *guest.Error) {
+	child, gerr := s.startFileOp()
+	if gerr != nil {
+		return nil, gerr
+	}
 	stop := context.AfterFunc(ctx, func() {
-		s.reaper.signal(pid, syscall.SIGKILL)
-		_ = in.SetDeadline(time.Unix(1, 0))
-		_ = out.SetDeadline(time.Unix(1, 0))
+		s.reaper.signal(child.pid, syscall.SIGKILL)
+		_ = child.in.SetDeadline(time.Unix(1, 0))
+		_ = child.out.SetDeadline(time.Unix(1, 0))
 	})
 	defer stop()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = in.Write(body) // a child that reads less answers why, or dies
-		_ = in.Close()
+		_ = send(child.in) // a child that reads less answers why, or dies
+		_ = child.in.Close()
 	}()
-	answer, err := io.ReadAll(io.LimitReader(out, maxAnswer))
-	closeAll(out)
+	answer, err := io.ReadAll(io.LimitReader(child.out, maxAnswer))
+	closeAll(child.out)
 	<-sent
-	<-exit
+	<-child.exit
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, guest.Errorf(guest.CodeLost, "the file operation's answer cannot be read: %v", err)
 	}

@@ -35,6 +35,10 @@ func (s *Supervisor) newServer() *http.Server {
 	route(s, mux, guest.PathReadFile, s.ReadFile)
 	route(s, mux, guest.PathWriteFile, s.WriteFile)
 	route(s, mux, guest.PathEditFile, s.EditFile)
+	route(s, mux, guest.PathMissing, s.Missing)
+	route(s, mux, guest.PathCopyIn, s.CopyIn)
+	s.stream(mux, guest.PathStage, s.routeStage)
+	s.stream(mux, guest.PathCopyOut, s.routeCopyOut)
 	route(s, mux, guest.PathUsage, func(ctx context.Context, _ struct{}) (guest.Usage, error) { return s.Usage(ctx) })
 
 	var protocols http.Protocols
@@ -117,6 +121,23 @@ func peerUID(conn net.Conn) (uint32, error) {
 
 // route serves one operation: fence, decode, call, encode.
 func route[In, Out any](s *Supervisor, mux *http.ServeMux, path string, call func(context.Context, In) (Out, error)) {
+	s.stream(mux, path, func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, guest.MaxBody)).Decode(&in); err != nil {
+			reply(w, http.StatusBadRequest, guest.Errorf(guest.CodeInvalid, "request: %v", err))
+			return
+		}
+		out, err := call(r.Context(), in)
+		if err == nil {
+			reply(w, http.StatusOK, out)
+			return
+		}
+		refuse(w, err)
+	})
+}
+
+// stream serves an operation that reads its body and writes its answer itself.
+func (s *Supervisor) stream(mux *http.ServeMux, path string, serve http.HandlerFunc) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -128,23 +149,18 @@ func route[In, Out any](s *Supervisor, mux *http.ServeMux, path string, call fun
 			reply(w, http.StatusBadRequest, gerr)
 			return
 		}
-		var in In
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, guest.MaxBody)).Decode(&in); err != nil {
-			reply(w, http.StatusBadRequest, guest.Errorf(guest.CodeInvalid, "request: %v", err))
-			return
-		}
-		out, err := call(r.Context(), in)
-		if err == nil {
-			reply(w, http.StatusOK, out)
-			return
-		}
-		if gerr, ok := errors.AsType[*guest.Error](err); ok {
-			reply(w, http.StatusBadRequest, gerr)
-			return
-		}
-		// The request was given up, or the guest ends: there is no answer.
-		w.WriteHeader(http.StatusServiceUnavailable)
+		serve(w, r)
 	})
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	if gerr, ok := errors.AsType[*guest.Error](err); ok {
+		reply(w, http.StatusBadRequest, gerr)
+		return
+	}
+	// The request was given up, or the guest ends: there is no answer.
+	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

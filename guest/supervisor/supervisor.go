@@ -22,6 +22,8 @@ const (
 	opStop  = "stop"
 	opWrite = "write_file"
 	opEdit  = "edit_file"
+
+	opCopyIn = "copy_in"
 )
 
 // Times of the end: commands get stopGrace after TERM, and all of Close is over
@@ -39,6 +41,7 @@ type Supervisor struct {
 	boot    string
 	journal *journal.Journal
 	logs    *logStore
+	staging *staging
 	reaper  *reaper
 	spawner *spawner
 	tracker *tracker
@@ -81,7 +84,12 @@ func New(opts Options) (*Supervisor, error) {
 		_ = j.Close()
 		return nil, err
 	}
-	s := &Supervisor{opts: opts, boot: boot, journal: j, logs: logs, commands: map[string]*command{}}
+	staged, err := newStaging(filepath.Join(opts.State, "staging"), opts.Now)
+	if err != nil {
+		_ = j.Close()
+		return nil, err
+	}
+	s := &Supervisor{opts: opts, boot: boot, journal: j, logs: logs, staging: staged, commands: map[string]*command{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.restore()
 	s.reaper = startReaper()

@@ -1,0 +1,516 @@
+package filetree_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-sandbox/mcp-sandbox/guest/filetree"
+)
+
+// memory keeps a tree: it is a Sink, and its Contents.
+type memory struct {
+	header  filetree.Header
+	entries []filetree.Entry
+	blobs   map[string][]byte
+	during  func(name string) // called before a content is read to its end
+	next    int
+	opened  int
+}
+
+func (m *memory) Content(r io.Reader) (string, int64, error) {
+	if m.during != nil {
+		m.during("")
+	}
+	b, err := io.ReadAll(r)
+	sum := sha256.Sum256(b)
+	digest := hex.EncodeToString(sum[:])
+	if m.blobs == nil {
+		m.blobs = map[string][]byte{}
+	}
+	m.blobs[digest] = b
+	return digest, int64(len(b)), err
+}
+
+func (m *memory) Entry(e filetree.Entry) error {
+	m.entries = append(m.entries, e)
+	return nil
+}
+
+func (m *memory) Next() (filetree.Entry, error) {
+	if m.next == len(m.entries) {
+		return filetree.Entry{}, io.EOF
+	}
+	m.next++
+	return m.entries[m.next-1], nil
+}
+
+func (m *memory) Open(e filetree.Entry) (io.ReadCloser, error) {
+	m.opened++
+	return io.NopCloser(bytes.NewReader(m.blobs[e.SHA256])), nil
+}
+
+func (m *memory) notes(of filetree.Type) map[string]string {
+	found := map[string]string{}
+	for _, e := range m.entries {
+		if e.Type == of {
+			found[string(e.Path)] = e.Reason
+		}
+	}
+	return found
+}
+
+// scan scans a path as a command line has it.
+func scan(t *testing.T, path string) *memory {
+	t.Helper()
+	src, err := filetree.FindSource(path)
+	require.NoError(t, err)
+	m := &memory{header: filetree.Header{Version: 1, Name: src.Name}}
+	require.NoError(t, filetree.Scan(t.Context(), src.Path, m, filetree.ScanOptions{}))
+	return m
+}
+
+func apply(t *testing.T, m *memory, dest string, opts filetree.ApplyOptions) (filetree.Result, error) {
+	t.Helper()
+	m.next = 0
+	res, err := filetree.Apply(t.Context(), dest, m.header, m, opts)
+	requireNoTemp(t, filepath.Dir(strings.TrimRight(dest, "/")))
+	return res, err
+}
+
+func requireNoTemp(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		require.NotContains(t, path, ".mcp-sandbox-")
+		if errors.Is(err, fs.ErrPermission) {
+			return nil
+		}
+		return err
+	}))
+}
+
+func write(t *testing.T, path, content string, mode fs.FileMode) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	require.NoError(t, os.Chmod(path, mode))
+}
+
+// tree describes what is in a folder, a line for each.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var lines []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		rel, _ := filepath.Rel(dir, path)
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		line := fmt.Sprintf("%q %s", rel, info.Mode())
+		switch {
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			line += fmt.Sprintf(" %d %x %d", info.ModTime().UnixNano(), sha256.Sum256(b), len(b))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			require.NoError(t, err)
+			line += " -> " + target
+		default:
+			line += fmt.Sprintf(" %d", info.ModTime().UnixNano())
+		}
+		lines = append(lines, line)
+		return nil
+	}))
+	return strings.Join(lines, "\n")
+}
+
+// odd makes a tree with everything that is kept.
+func odd(t *testing.T, dir string) {
+	t.Helper()
+	write(t, dir+"/empty", "", 0o644)
+	write(t, dir+"/run.sh", "#!/bin/sh\n", 0o755)
+	write(t, dir+"/secret", "x", 0o600)
+	write(t, dir+"/new\nline", "n", 0o644)
+	write(t, dir+"/not-\xff-utf8/\xfe", "bytes", 0o640)
+	write(t, dir+"/a/b/c/d/e/deep", "deep", 0o444)
+	write(t, dir+"/a.txt", "sorted after a/ by bytes of names", 0o644)
+	write(t, dir+"/.mcp/hidden", "h", 0o644)
+	require.NoError(t, os.MkdirAll(dir+"/folder/empty", 0o750))
+	require.NoError(t, os.Symlink("a/b", dir+"/inside"))
+	require.NoError(t, os.Symlink("../../run.sh", dir+"/a/b/up"))
+	require.NoError(t, os.Symlink("nowhere", dir+"/dangling"))
+	write(t, dir+"/one", "linked", 0o644)
+	require.NoError(t, os.Link(dir+"/one", dir+"/two"))
+	sparse, err := os.Create(dir + "/sparse")
+	require.NoError(t, err)
+	_, err = sparse.WriteAt([]byte("end"), 5<<20)
+	require.NoError(t, err)
+	require.NoError(t, sparse.Truncate(8<<20))
+	require.NoError(t, sparse.Close())
+	long := time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC)
+	require.NoError(t, os.Chtimes(dir+"/run.sh", long, long))
+	require.NoError(t, os.Chtimes(dir+"/a/b", long, long))
+	require.NoError(t, os.Chmod(dir+"/a/b/c", 0o555))
+	t.Cleanup(func() { _ = os.Chmod(dir+"/a/b/c", 0o755) })
+}
+
+func TestRoundTrip(t *testing.T) {
+	base := t.TempDir()
+	src := filepath.Join(base, "src")
+	odd(t, src)
+	m := scan(t, src)
+	require.Equal(t, "src", string(m.header.Name))
+
+	// Through a manifest, as it travels.
+	var file bytes.Buffer
+	w, err := filetree.NewManifestWriter(&file, m.header)
+	require.NoError(t, err)
+	for _, e := range m.entries {
+		require.NoError(t, w.Write(e), "%v", e)
+	}
+	require.NoError(t, w.Flush())
+	r, err := filetree.NewManifestReader(&file)
+	require.NoError(t, err)
+	require.Equal(t, m.header, r.Header)
+	for _, want := range m.entries {
+		got, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err = r.Next()
+	require.ErrorIs(t, err, io.EOF)
+
+	dest := filepath.Join(base, "dest")
+	t.Cleanup(func() { _ = os.Chmod(dest+"/a/b/c", 0o755) })
+	res, err := apply(t, m, dest, filetree.ApplyOptions{KeepInside: true, KeepSame: true})
+	require.NoError(t, err)
+	require.Equal(t, dest, res.Path)
+	require.Equal(t, w.Counts(), res.Counts)
+	require.Equal(t, tree(t, src), tree(t, dest))
+	info, err := os.Stat(dest + "/sparse")
+	require.NoError(t, err)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		require.Less(t, st.Blocks*512, int64(2<<20), "holes stay holes")
+	}
+
+	// Again: the same, and nothing is written.
+	m.opened, m.header.Name = 0, ""
+	res, err = apply(t, m, dest, filetree.ApplyOptions{KeepInside: true, KeepSame: true})
+	require.NoError(t, err)
+	require.Equal(t, res.Files, res.Unchanged)
+	require.Zero(t, m.opened)
+	require.Equal(t, tree(t, src), tree(t, dest))
+
+	// And without a look at what is there.
+	res, err = apply(t, m, dest, filetree.ApplyOptions{})
+	require.NoError(t, err)
+	require.Zero(t, res.Unchanged)
+	_, want, _ := strings.Cut(tree(t, src), "\n")
+	_, got, _ := strings.Cut(tree(t, dest), "\n")
+	require.Equal(t, want, got, "all but the root, which was there")
+}
+
+// The rules of cp: what lands where.
+func TestPlaces(t *testing.T) {
+	for _, row := range []struct{ src, dest, want string }{
+		{"dir", "there", "there/dir/f"},
+		{"dir/", "there/", "there/dir/f"},
+		{"dir/.", "there", "there/f"},
+		{"dir", "new", "new/f"},
+		{"dir", "new/", "new/f"},
+		{"dir/.", "new/deep/er", "new/deep/er/f"},
+		{"dir", "link", "there/dir/f"},
+		{"dir/.", "link", "there/f"},
+		{"linkdir/", "new", "new/f"},
+		{"dir/f", "there", "there/f"},
+		{"dir/f", "there/", "there/f"},
+		{"dir/f", "new", "new"},
+		{"dir/f", "new/", "new/f"},
+		{"dir/f", "new/deep/g", "new/deep/g"},
+		{"dir/f", "old", "old"},
+		{"dir/f", "linkold", "old"},
+	} {
+		t.Run(row.src+" to "+row.dest, func(t *testing.T) {
+			base := t.TempDir()
+			write(t, base+"/dir/f", "content", 0o644)
+			write(t, base+"/old", "old", 0o600)
+			require.NoError(t, os.Mkdir(base+"/there", 0o711))
+			require.NoError(t, os.Symlink("there", base+"/link"))
+			require.NoError(t, os.Symlink("old", base+"/linkold"))
+			require.NoError(t, os.Symlink("dir", base+"/linkdir"))
+			_, err := apply(t, scan(t, base+"/"+row.src), base+"/"+row.dest, filetree.ApplyOptions{})
+			require.NoError(t, err)
+			b, err := os.ReadFile(base + "/" + row.want)
+			require.NoError(t, err)
+			require.Equal(t, "content", string(b))
+			info, err := os.Stat(base + "/there")
+			require.NoError(t, err)
+			require.Equal(t, fs.FileMode(0o711), info.Mode().Perm(), "a folder that was there stays as it was")
+		})
+	}
+}
+
+func TestPlacesThatAreNone(t *testing.T) {
+	for _, row := range []struct{ src, dest, want string }{
+		{"dir", "old", "not a directory"},
+		{"dir", "old/x", "not a directory"},
+		{"dir/f", "old/", "not a directory"},
+		{"dir", "has", "has/dir: not a directory"},
+		{"dir/f", "folder", "folder/f: file exists"},
+	} {
+		t.Run(row.src+" to "+row.dest, func(t *testing.T) {
+			base := t.TempDir()
+			write(t, base+"/dir/f", "content", 0o644)
+			write(t, base+"/old", "old", 0o644)
+			write(t, base+"/has/dir", "a file", 0o644)
+			write(t, base+"/folder/f/x", "", 0o644)
+			_, err := apply(t, scan(t, base+"/"+row.src), base+"/"+row.dest, filetree.ApplyOptions{})
+			require.ErrorContains(t, err, row.want)
+			b, err := os.ReadFile(base + "/old")
+			require.NoError(t, err)
+			require.Equal(t, "old", string(b))
+		})
+	}
+	for _, path := range []string{"none", "f/", "f/."} {
+		base := t.TempDir()
+		write(t, base+"/f", "", 0o644)
+		_, err := filetree.FindSource(base + "/" + path)
+		require.Error(t, err, path)
+	}
+}
+
+// What a sandbox plants in a destination leads nowhere else.
+func TestPlantedLinks(t *testing.T) {
+	base := t.TempDir()
+	outside := filepath.Join(base, "outside")
+	write(t, outside+"/f", "untouched", 0o600)
+	write(t, base+"/src/d/f", "new", 0o644)
+	write(t, base+"/src/g", "new", 0o644)
+	m := scan(t, base+"/src/.")
+	for name, plant := range map[string]func(dest string){
+		"a folder is a link outside": func(dest string) { require.NoError(t, os.Symlink(outside, dest+"/d")) },
+		"a folder is a link inside": func(dest string) {
+			write(t, dest+"/other/f", "untouched", 0o600)
+			require.NoError(t, os.Symlink("other", dest+"/d"))
+		},
+		"a file is a link outside": func(dest string) { require.NoError(t, os.Symlink(outside+"/f", dest+"/g")) },
+		"a file is a FIFO":         func(dest string) { require.NoError(t, syscall.Mkfifo(dest+"/g", 0o600)) },
+		"a file cannot be written": func(dest string) { write(t, dest+"/g", "", 0o000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dest := t.TempDir()
+			plant(dest)
+			_, err := apply(t, m, dest, filetree.ApplyOptions{KeepInside: true, KeepSame: true})
+			if strings.Contains(name, "folder") {
+				require.ErrorContains(t, err, "d: not a directory")
+			} else {
+				require.NoError(t, err)
+				b, err := os.ReadFile(dest + "/g")
+				require.NoError(t, err)
+				require.Equal(t, "new", string(b))
+			}
+			for _, untouched := range []string{outside + "/f", dest + "/other/f"} {
+				if b, err := os.ReadFile(untouched); err == nil {
+					require.Equal(t, "untouched", string(b))
+				}
+			}
+		})
+	}
+}
+
+// A folder that is swapped for a link while the tree is made.
+func TestSwappedFolder(t *testing.T) {
+	base := t.TempDir()
+	outside := filepath.Join(base, "outside")
+	require.NoError(t, os.Mkdir(outside, 0o755))
+	for i := range 50 {
+		write(t, fmt.Sprintf("%s/src/d%02d/f", base, i), "new", 0o644)
+	}
+	m := scan(t, base+"/src/.")
+	dest := filepath.Join(base, "dest")
+	require.NoError(t, os.Mkdir(dest, 0o755))
+	swapping := &swapper{memory: m, swap: func(n int) {
+		// In the folder at hand, and in the one that comes next.
+		for _, d := range []int{n - 1, n} {
+			dir := fmt.Sprintf("%s/d%02d", dest, d)
+			_ = os.Rename(dir, dir+".moved")
+			_ = os.Symlink(outside, dir)
+		}
+	}}
+	_, err := filetree.Apply(t.Context(), dest, m.header, swapping, filetree.ApplyOptions{})
+	require.Error(t, err)
+	list, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+type swapper struct {
+	*memory
+	swap func(n int)
+}
+
+func (s *swapper) Open(e filetree.Entry) (io.ReadCloser, error) {
+	r, err := s.memory.Open(e)
+	s.swap(s.opened)
+	return r, err
+}
+
+func TestLinksThatLeave(t *testing.T) {
+	base := t.TempDir()
+	src := base + "/src"
+	write(t, src+"/a/b/f", "f", 0o644)
+	for path, target := range map[string]string{
+		"stays":            "a/b/f",
+		"a/b/stays":        "../../a/b",
+		"a/b/root":         "../..",
+		"stays2":           "./a//b",
+		"abs":              "/etc/passwd",
+		"abs2":             src + "/a",
+		"up":               "..",
+		"a/up":             "../../x",
+		"a/b/sideways":     "../../../src/a",
+		"a/b/through":      "root/../x", // leaves behind the link root
+		"a/b/through-real": "../b/../f", // does not, but nobody can know without looking
+	} {
+		require.NoError(t, os.Symlink(target, src+"/"+path))
+	}
+	dest := base + "/dest"
+	notes := map[string]string{}
+	res, err := apply(t, scan(t, src), dest, filetree.ApplyOptions{KeepInside: true, Note: func(e filetree.Entry) {
+		notes[string(e.Path)] = e.Reason
+		require.Equal(t, filetree.Skipped, e.Type)
+	}})
+	require.NoError(t, err)
+	require.Equal(t, 4, res.Links)
+	require.Equal(t, 7, res.Skipped)
+	require.Len(t, notes, 7)
+	require.Contains(t, notes["abs"], `leads out of the copied tree, to "/etc/passwd"`)
+	for _, left := range []string{"abs", "abs2", "up", "a/up", "a/b/sideways", "a/b/through", "a/b/through-real"} {
+		_, err := os.Lstat(dest + "/" + left)
+		require.ErrorIs(t, err, fs.ErrNotExist, left)
+	}
+	// A sandbox's links are as they were.
+	_, err = apply(t, scan(t, src), base+"/same", filetree.ApplyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, tree(t, src), tree(t, base+"/same"))
+
+	_, err = apply(t, scan(t, src+"/stays"), base+"/alone", filetree.ApplyOptions{KeepInside: true})
+	require.ErrorContains(t, err, "name that instead")
+}
+
+func TestNotes(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/ok", "x", 0o644)
+	write(t, dir+"/none", "x", 0o000)
+	write(t, dir+"/locked/f", "x", 0o644)
+	write(t, dir+"/setuid", "x", 0o644)
+	require.NoError(t, os.Chmod(dir+"/setuid", 0o755|fs.ModeSetuid))
+	require.NoError(t, os.Mkdir(dir+"/sticky", 0o755))
+	require.NoError(t, os.Chmod(dir+"/sticky", 0o777|fs.ModeSticky|fs.ModeSetgid))
+	require.NoError(t, os.Chmod(dir+"/locked", 0o000))
+	t.Cleanup(func() { _ = os.Chmod(dir+"/locked", 0o755) })
+	require.NoError(t, syscall.Mkfifo(dir+"/fifo", 0o644))
+	m := scan(t, dir)
+	require.Equal(t, map[string]string{"fifo": "a FIFO"}, m.notes(filetree.Skipped))
+	require.Equal(t, map[string]string{"setuid": "without its setuid bit", "sticky": "without its setgid and sticky bit"}, m.notes(filetree.Altered))
+	if os.Getuid() != 0 { // root reads everything
+		require.Equal(t, map[string]string{"none": "permission denied", "locked": "it cannot be opened: permission denied"}, m.notes(filetree.Unread))
+	}
+	_, err := filetree.FindSource(dir + "/fifo")
+	require.NoError(t, err)
+	require.ErrorContains(t, filetree.Scan(t.Context(), dir+"/fifo", m, filetree.ScanOptions{}), "a FIFO")
+}
+
+func TestChangingFile(t *testing.T) {
+	dir := t.TempDir()
+	path := dir + "/f"
+	write(t, path, "one", 0o644)
+	m := &memory{}
+	reads := 0
+	m.during = func(string) {
+		if reads++; reads == 1 {
+			write(t, path, "longer than before", 0o644)
+		}
+	}
+	require.NoError(t, filetree.Scan(t.Context(), dir, m, filetree.ScanOptions{}))
+	require.Equal(t, 2, reads, "read again")
+	require.Equal(t, "longer than before", string(m.blobs[m.entries[1].SHA256]))
+
+	m = &memory{during: func(string) {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString("more")
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}}
+	require.NoError(t, filetree.Scan(t.Context(), dir, m, filetree.ScanOptions{}))
+	require.Contains(t, m.notes(filetree.Unread)["f"], "it changes while it is read")
+	require.ErrorContains(t, filetree.Scan(t.Context(), path, m, filetree.ScanOptions{}), "it changes while it is read")
+}
+
+func TestDamagedContent(t *testing.T) {
+	base := t.TempDir()
+	write(t, base+"/src/f", strings.Repeat("content", 100_000), 0o644)
+	write(t, base+"/dest/f", "before", 0o644)
+	for name, damage := range map[string]func([]byte) []byte{
+		"changed": func(b []byte) []byte { return append([]byte("C"), b[1:]...) },
+		"short":   func(b []byte) []byte { return b[:len(b)-1] },
+		"long":    func(b []byte) []byte { return append(b[:len(b):len(b)], 'x') },
+	} {
+		m := scan(t, base+"/src/.")
+		for d, b := range m.blobs {
+			m.blobs[d] = damage(b)
+		}
+		_, err := apply(t, m, base+"/dest", filetree.ApplyOptions{})
+		require.ErrorContains(t, err, "damaged", name)
+		b, err := os.ReadFile(base + "/dest/f")
+		require.NoError(t, err)
+		require.Equal(t, "before", string(b), name)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	base := t.TempDir()
+	odd(t, base+"/src")
+	m := scan(t, base+"/src")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, filetree.Scan(ctx, base+"/src", m, filetree.ScanOptions{}), context.Canceled)
+	_, err := filetree.Apply(ctx, base+"/dest", m.header, m, filetree.ApplyOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	m.next = 0
+	_, err = filetree.Apply(ctx, base+"/dest", m.header, m, filetree.ApplyOptions{Progress: func(files int, _ int64) {
+		if files > 0 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	requireNoTemp(t, base)
+}
+
+func TestDepth(t *testing.T) {
+	base := t.TempDir()
+	deep := base + "/src" + strings.Repeat("/d", filetree.MaxDepth-1)
+	require.NoError(t, os.MkdirAll(deep, 0o755))
+	m := scan(t, base+"/src")
+	_, err := apply(t, m, base+"/dest", filetree.ApplyOptions{})
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(deep+"/d", 0o755))
+	require.ErrorIs(t, filetree.Scan(t.Context(), base+"/src", m, filetree.ScanOptions{}), filetree.ErrManifest)
+}
