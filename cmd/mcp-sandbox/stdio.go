@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -17,11 +18,12 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/internal/control"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/defaultsession"
 	"github.com/mcp-sandbox/mcp-sandbox/internal/relay"
+	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
 const stdioHelp = `Serve MCP on stdin and stdout, for the configuration file of a client. It passes the messages on to the server of the data dir, and starts one in the background if there is none. All clients share that server; it reads its settings from the environment and from the configuration file, as serve does.
 
-session_id may be left out of the calls: they go to a session of this connection, which starts with the first one. --session NAME gives it a name, by which a later connection finds it again; two that use a name share its session. The first result names the session_id.
+session_id may be left out of the calls: they go to a session of this connection, which starts with the first one. --session NAME gives it a name, by which a later connection finds it again; two that use a name share its session. The first result names the session_id. --copy FOLDER puts a folder into the session when it is a new one, before its first call.
 
 The server outlives the client, and the client outlives the server: when the server is killed, restarted or replaced, the next message starts it again, and calls without an answer are sent again, with their effect once. Ending either ends no session and no command.
 
@@ -31,9 +33,8 @@ type stdioConfig struct {
 	session string
 	dataDir string
 	config  string
-	// copyInto puts the --copy folder into a fresh default session. Not set yet.
-	copyInto func(ctx context.Context, sessionID, dir string) error
-	copyDir  string
+	copyDir string    // to be put into a new session; "" is nothing
+	place   copyPlace // where the copy passes through
 }
 
 func newStdio(p process) *cobra.Command {
@@ -64,12 +65,37 @@ func newStdio(p process) *cobra.Command {
 			if cfg.config, err = c.Flags().GetString("config"); err != nil {
 				return err
 			}
+			if err := checkFolder("--copy", cfg.copyDir); err != nil {
+				return err
+			}
+			cfg.place.dataDir = cfg.dataDir
 			return stdio(c.Context(), cfg, p, log)
 		},
 	}
 	c.Flags().StringVar(&cfg.session, "session", "", "name of the session for calls without session_id; a later connection with it finds the session again")
-	c.Flags().String("data-dir", "", "data dir of the server (default as for serve)")
+	c.Flags().StringVar(&cfg.copyDir, "copy", "", "folder to put into the session when it is new, as cp FOLDER SESSION_ID: does")
+	connectFlags(c, &cfg.place.temporal)
+	c.Flags().StringVar(&cfg.place.blobDir, "blob-dir", "", "")
+	// The server's own settings, for --copy: here they come from where it reads them.
+	for _, name := range []string{"temporal-address", "temporal-namespace", "blob-dir"} {
+		c.Flags().Lookup(name).Hidden = true
+	}
 	return c
+}
+
+// checkFolder refuses a flag's path that is no folder.
+func checkFolder(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return usagef("%s: %w", flag, err)
+	}
+	if !info.IsDir() {
+		return usagef("%s: %s is not a folder", flag, path)
+	}
+	return nil
 }
 
 // stdio relays until stdin ends, the parent process does, or ctx.
@@ -98,7 +124,7 @@ func stdio(ctx context.Context, cfg stdioConfig, p process, log *slog.Logger) er
 	defer cancel(nil)
 	go watchParent(ctx, p.parent, func() { cancel(errParentGone) })
 	err = relay.Run(ctx, relay.Options{
-		In: p.stdin, Out: p.stdout, Connect: connect, Logger: log, Prepare: cfg.prepare(client, attach),
+		In: p.stdin, Out: p.stdout, Connect: connect, Logger: log, Prepare: cfg.prepare(client, attach, log),
 	})
 	if errors.Is(err, errParentGone) {
 		return nil
@@ -107,9 +133,10 @@ func stdio(ctx context.Context, cfg stdioConfig, p process, log *slog.Logger) er
 }
 
 // prepare fills the default session, if it is fresh, before the first call is
-// answered; nil where there is nothing to copy.
-func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach) func(context.Context) error {
-	if cfg.copyInto == nil || cfg.copyDir == "" {
+// answered; nil where there is nothing to copy. A session that cannot be filled
+// is ended, so that the next start does not take it for a filled one.
+func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach, log *slog.Logger) func(context.Context) error {
+	if cfg.copyDir == "" {
 		return nil
 	}
 	return func(ctx context.Context) error {
@@ -117,9 +144,31 @@ func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach) fu
 		if err != nil || !reply.Fresh {
 			return err
 		}
-		return cfg.copyInto(ctx, reply.SessionID, cfg.copyDir)
+		res, err := copyIn(ctx, cfg.place, reply.SessionID, cfg.copyDir, "", nil, log)
+		if err == nil {
+			log.InfoContext(ctx, "copied", "folder", cfg.copyDir, session.KeySession, reply.SessionID, "path", res.Path,
+				"files", res.Files, "bytes", res.Bytes, "skipped", len(res.Notes))
+			return nil
+		}
+		err = fmt.Errorf("--copy %s: %w", cfg.copyDir, err)
+		return errors.Join(err, cfg.end(context.WithoutCancel(ctx), reply.SessionID, log))
 	}
 }
+
+// end ends a session.
+func (cfg stdioConfig) end(ctx context.Context, sessionID string, log *slog.Logger) error {
+	conn, err := dialRunning(ctx, cfg.place.temporal, cfg.place.dataDir, log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	return operatorError(session.NewAdmin(session.NewClient(session.ClientOptions{Temporal: conn, AnswerWithin: endTimeout, Logger: log})).EndSession(ctx, sessionID))
+}
+
+// endTimeout bounds the end of a session that could not be filled.
+const endTimeout = 10 * time.Second
 
 // newLauncher starts this program again as a server. Its path is taken now: it may
 // be replaced by a newer one while this process runs.

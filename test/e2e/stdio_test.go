@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,25 @@ func TestStdioWithARealClient(t *testing.T) {
 		require.Contains(t, second.Content[0].(mcp.TextContent).Text, revision)
 		require.NoError(t, c.Close())
 	}
+}
+
+// --copy fills a session once, when it is new; what cannot be copied leaves no
+// session behind that would look filled.
+func TestStdioCopy(t *testing.T) {
+	t.Parallel()
+	b := harness.NewBackground(t)
+	dir := filepath.Join(t.TempDir(), "project")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "src", "a.sh"), []byte("echo copied\n"), 0o755))
+
+	one := b.Stdio("--session", "filled", "--copy", dir)
+	r := one.Run(t, "./project/src/a.sh && rm project/src/a.sh")
+	require.Equal(t, "copied\n", r.Str("stdout"), r.Text)
+	one.Kill()
+	two := b.Stdio("--session", "filled", "--copy", dir)
+	again := two.Run(t, "ls project/src")
+	require.Equal(t, r.Session(), again.Session())
+	require.Empty(t, again.Str("stdout"), "a session that is there keeps what it has")
 }
 
 // Two clients at once, before any server runs: they share one, and each has its
