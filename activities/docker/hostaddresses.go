@@ -110,7 +110,7 @@ func (b *Backend) askHostAddresses(ctx context.Context, img readyImage) ([]netip
 		return nil, engineErr("ask for the host's addresses", err)
 	}
 	var found []netip.Prefix
-	for _, line := range strings.Fields(text) {
+	for line := range strings.FieldsSeq(text) {
 		a, err := netip.ParseAddr(line)
 		if err != nil {
 			return nil, fmt.Errorf("%w: ask for the host's addresses: %w", errEngine, err)

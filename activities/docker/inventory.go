@@ -15,7 +15,7 @@ import (
 
 // Inventory implements activities.Backend. What belongs to no session or
 // snapshot has neither ID: derived images and the bridge, which are shared and
-// stay, and containers of derived images in the making.
+// stay, and containers for a moment (kindBuild).
 func (b *Backend) Inventory(ctx context.Context) ([]activities.Resource, error) {
 	containers, err := b.api.ContainerList(ctx, container.ListOptions{All: true, Filters: b.ours()})
 	if err != nil {

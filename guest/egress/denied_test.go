@@ -13,7 +13,7 @@ import (
 
 func list(text string) []netip.Prefix {
 	var all []netip.Prefix
-	for _, s := range strings.Fields(text) {
+	for s := range strings.FieldsSeq(text) {
 		all = append(all, netip.MustParsePrefix(s))
 	}
 	return all

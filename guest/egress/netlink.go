@@ -64,7 +64,7 @@ func encode(batch []message) []byte {
 		if i == len(batch)-1 {
 			flags |= unix.NLM_F_ACK
 		}
-		b = appendMessage(b, unix.NFNL_SUBSYS_NFTABLES<<8|m.kind, flags, uint32(i+1), unix.NFPROTO_INET, 0, m.attrs) //nolint:gosec // few
+		b = appendMessage(b, unix.NFNL_SUBSYS_NFTABLES<<8|m.kind, flags, uint32(i+1), unix.NFPROTO_INET, 0, m.attrs)
 	}
 	return appendMessage(b, unix.NFNL_MSG_BATCH_END, 0, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
 }
@@ -130,7 +130,7 @@ func acknowledged(b []byte, last uint32) (bool, error) {
 			continue
 		}
 		if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 { //nolint:gosec // a negative errno
-			return false, unix.Errno(-code)
+			return false, unix.Errno(-code) //nolint:gosec // positive
 		}
 		if m.Header.Seq == last {
 			return true, nil

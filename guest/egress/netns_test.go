@@ -43,6 +43,7 @@ func TestClose(t *testing.T) {
 }
 
 func closeInside(t *testing.T) {
+	t.Helper()
 	for _, command := range []string{
 		"link set lo up", "link add e0 type veth peer name e1", "link set e0 up", "link set e1 up",
 		"address add 198.51.100.1/24 dev e0", "address add fd00:1::1/64 dev e0 nodad", "route add default via 198.51.100.254",

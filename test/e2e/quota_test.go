@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestMaxSessions(t *testing.T) {
 	bob, bobHash := access.NewToken()
 	file := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(file, []byte("alice:"+aliceHash+"\nbob:"+bobHash+"\n"), 0o600))
-	s := harness.Start(t, "--auth-token-file", file, "--max-sessions", fmt.Sprint(places))
+	s := harness.Start(t, "--auth-token-file", file, "--max-sessions", strconv.Itoa(places))
 
 	clients := []*harness.Client{s.ClientWithToken(alice), s.ClientWithToken(bob)}
 	results := make([][tries]harness.Result, len(clients))
