@@ -66,7 +66,7 @@ func TestStdioEndsAtOnce(t *testing.T) {
 		stdin: strings.NewReader("garbage\n"), stdout: &stdout, stderr: &stderr,
 	})
 	require.Equal(t, 0, code, stderr.String())
-	require.Equal(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not a JSON-RPC message: want one JSON object on a line"}}`+"\n", stdout.String())
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not a JSON-RPC message: want one JSON object on a line"}}`, stdout.String())
 }
 
 func TestWatchParent(t *testing.T) {

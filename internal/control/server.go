@@ -140,8 +140,7 @@ func (s *Server) stdio(w http.ResponseWriter, r *http.Request) {
 	}
 	log := s.opts.Logger.With("connection", a.ConnectionID, "session_name", a.SessionName, "client_pid", a.ClientPID)
 	log.Info("stdio client connected", "client_version", a.ClientVersion)
-	// s.base and not the request's context, which a hijack leaves to net/http.
-	if err := s.opts.Stdio(s.base, a, stream); err != nil {
+	if err := s.opts.Stdio(s.base, a, stream); err != nil { //nolint:contextcheck // a hijack leaves the request's context to net/http
 		log.Warn("stdio client's connection broke", "error", err)
 		return
 	}

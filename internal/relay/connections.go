@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/mcp-sandbox/mcp-sandbox/internal/rpcline"
@@ -113,7 +114,7 @@ func (r *relay) replay(ctx context.Context, stream io.ReadWriteCloser) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
-	if _, err := stream.Write(append(initialize[:len(initialize):len(initialize)], '\n')); err != nil {
+	if _, err := stream.Write(append(slices.Clip(initialize), '\n')); err != nil {
 		return fmt.Errorf("open the MCP session again: %w", err)
 	}
 	if err := readAnswer(stream, id); err != nil {
@@ -125,7 +126,7 @@ func (r *relay) replay(ctx context.Context, stream io.ReadWriteCloser) error {
 	if initialized == nil {
 		return nil
 	}
-	if _, err := stream.Write(append(initialized[:len(initialized):len(initialized)], '\n')); err != nil {
+	if _, err := stream.Write(append(slices.Clip(initialized), '\n')); err != nil {
 		return fmt.Errorf("open the MCP session again: %w", err)
 	}
 	return nil

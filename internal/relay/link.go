@@ -2,6 +2,7 @@ package relay
 
 import (
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -47,7 +48,7 @@ func (l *link) write() {
 		l.queue = nil
 		l.mu.Unlock()
 		for _, line := range lines {
-			if _, err := l.stream.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+			if _, err := l.stream.Write(append(slices.Clip(line), '\n')); err != nil {
 				return
 			}
 		}

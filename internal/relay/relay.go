@@ -79,7 +79,7 @@ func Run(ctx context.Context, opts Options) error {
 // may hold it up.
 func awaitBriefly(over <-chan error) {
 	select {
-	case <-over:
+	case <-over: //nolint:errcheck // it ends because it was told to
 	case <-time.After(linger / 4):
 	}
 }

@@ -24,7 +24,7 @@ type Message struct {
 	Params json.RawMessage
 }
 
-// ErrNoMessage: the text is no JSON object.
+// ErrNoMessage says that a text is no JSON object.
 var ErrNoMessage = errors.New("not a JSON-RPC message: want one JSON object on a line")
 
 // Parse reads a line.
@@ -44,10 +44,10 @@ func Parse(line []byte) (Message, error) {
 	return Message{ID: m.ID, Method: m.Method, Params: m.Params}, nil
 }
 
-// IsRequest: it wants an answer.
+// IsRequest tells whether it wants an answer.
 func (m Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
-// IsResponse: it is an answer to a request of ours.
+// IsResponse tells whether it is an answer, to a request of ours.
 func (m Message) IsResponse() bool { return m.Method == "" && m.ID != nil }
 
 // Cancelled gives the ID that a notifications/cancelled names, as it was written.

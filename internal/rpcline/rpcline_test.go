@@ -56,9 +56,9 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
-	require.Equal(t, `{"jsonrpc":"2.0","id":"a","error":{"code":-32001,"message":"no\nway"}}`+"\n",
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":"a","error":{"code":-32001,"message":"no\nway"}}`,
 		string(rpcline.Failure(json.RawMessage(`"a"`), rpcline.ServerBusy, "no\nway", nil)))
-	require.Equal(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m","data":{"k":1}}}`+"\n",
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m","data":{"k":1}}}`,
 		string(rpcline.Failure(nil, rpcline.ParseError, "m", map[string]int{"k": 1})))
 }
 
@@ -116,7 +116,7 @@ func TestTooLong(t *testing.T) {
 
 func FuzzScanner(f *testing.F) {
 	f.Add(`{"id":1,"method":"x","params":{"a":[1,"}"]}}`)
-	f.Fuzz(func(t *testing.T, text string) {
+	f.Fuzz(func(_ *testing.T, text string) {
 		in := rpcline.NewReader(strings.NewReader(text+"\nend"), 1)
 		for {
 			if _, err := in.Next(); errors.Is(err, io.EOF) {
