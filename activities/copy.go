@@ -192,7 +192,25 @@ func (h *Host) open(digest string) (io.ReadCloser, error) {
 		return nil, session.Wrap(err, session.FailedPrecondition,
 			"the worker of the session's host finds no content %s in its blob directory %s: give cp and that worker the same --blob-dir, one that both can reach, then copy again", digest, h.blobs.Dir())
 	}
-	return r, err
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return &blobReader{r}, nil
+}
+
+// blobReader makes errors of reading final: no other attempt would mend them.
+type blobReader struct{ io.ReadCloser }
+
+func (b *blobReader) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = unreadable(err)
+	}
+	return n, err
+}
+
+func unreadable(err error) error {
+	return session.Wrap(err, session.FailedPrecondition, "the blob directory cannot be read: %s", err)
 }
 
 func noBlobs() *session.Error {

@@ -23,7 +23,7 @@ const (
 	// copySlice is how long a copy is waited for at a time. Between two slices the
 	// connection is made anew where it broke: a server that was killed may come
 	// back on another port.
-	copySlice = 20 * time.Second
+	copySlice = 5 * time.Second
 	// awayLimit is how long a server may be away in the middle of a copy.
 	awayLimit = 2 * time.Minute
 	// pollEvery is how often the worker's progress is asked for.
@@ -80,7 +80,10 @@ func ask[Out any](ctx context.Context, c *copier, call func(context.Context) (Ou
 	defer c.watch(ctx)()
 	var away time.Time // since when
 	for {
-		out, err := call(ctx)
+		// Somewhat longer than the client's own limit, whose error says more.
+		slice, cancel := context.WithTimeout(ctx, copySlice+time.Second)
+		out, err := call(slice)
+		cancel()
 		if err == nil || ctx.Err() != nil || session.CodeOf(err) != session.DeadlineExceeded {
 			return out, err
 		}

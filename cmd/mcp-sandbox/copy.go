@@ -52,7 +52,7 @@ func newCopy(p process) *cobra.Command {
 	var blobDir string
 	var out output
 	c := &cobra.Command{
-		Use:     "cp SOURCE SESSION_ID:PATH | cp SESSION_ID:PATH DESTINATION",
+		Use:     "cp SOURCE SESSION_ID:PATH | mcp-sandbox cp SESSION_ID:PATH DESTINATION",
 		Short:   "Copy files and folders into a sandbox and out of it",
 		Long:    copyHelp,
 		Example: copyExample,

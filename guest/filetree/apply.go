@@ -277,11 +277,23 @@ func (a *applier) link(in *os.Root, name string, e Entry) error {
 	if err := in.Symlink(string(e.Target), temp); err != nil {
 		return err
 	}
-	if err := in.Rename(temp, name); err != nil {
+	if err := replace(in, temp, name); err != nil {
 		_ = in.Remove(temp)
 		return err
 	}
 	return nil
+}
+
+// replace puts what temp names in the place of name.
+func replace(in *os.Root, temp, name string) error {
+	err := in.Rename(temp, name)
+	if err == nil {
+		return nil
+	}
+	if info, serr := in.Lstat(name); serr == nil && info.IsDir() { // systems differ in what they call it
+		return &fs.PathError{Op: "rename", Path: name, Err: syscall.EISDIR}
+	}
+	return err
 }
 
 func tempName() string { return ".mcp-sandbox-" + strings.ToLower(rand.Text()[:16]) }
@@ -319,7 +331,7 @@ func (a *applier) file(in *os.Root, name string, e Entry) (err error) {
 	if err := in.Chtimes(temp, when, when); err != nil {
 		return err
 	}
-	return in.Rename(temp, name)
+	return replace(in, temp, name)
 }
 
 // attributes puts those of a file right whose content is.

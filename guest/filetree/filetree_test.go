@@ -269,7 +269,7 @@ func TestPlacesThatAreNone(t *testing.T) {
 		{"dir", "old/x", "not a directory"},
 		{"dir/f", "old/", "not a directory"},
 		{"dir", "has", "has/dir: not a directory"},
-		{"dir/f", "folder", "folder/f: file exists"},
+		{"dir/f", "folder", "folder/f: is a directory"},
 	} {
 		t.Run(row.src+" to "+row.dest, func(t *testing.T) {
 			base := t.TempDir()
