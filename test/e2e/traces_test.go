@@ -49,13 +49,19 @@ func TestTraces(t *testing.T) {
 		args     harness.Args
 		children []string
 	}{
-		"short command": {"run_command", harness.Args{"command": "echo hi; exit 3"},
-			[]string{"RunActivity:NearRunCommand", "RunActivity:NearRunCommand > exec"}},
-		"long command": {"run_command", harness.Args{"command": "sleep 0.5; exit 3"},
-			[]string{"RunActivity:NearRunCommand", "QueueWait:RunCommand", "RunActivity:RunCommand", "exec"}},
+		"short command": {
+			"run_command",
+			harness.Args{"command": "echo hi; exit 3"},
+			[]string{"RunActivity:NearRunCommand", "RunActivity:NearRunCommand > exec"},
+		},
+		"long command": {
+			"run_command",
+			harness.Args{"command": "sleep 0.5; exit 3"},
+			[]string{"RunActivity:NearRunCommand", "QueueWait:RunCommand", "RunActivity:RunCommand", "exec"},
+		},
 		"write_file": {"write_file", harness.Args{"path": "f", "content": "x"}, []string{"RunActivity:NearWriteFile"}},
 		"read_file":  {"read_file", harness.Args{"path": "/etc/passwd"}, []string{"RunActivity:NearReadFile"}},
-		"snapshot":   {"snapshot", nil, []string{
+		"snapshot": {"snapshot", nil, []string{
 			"QueueWait:TakeSnapshot", "RunActivity:TakeSnapshot", "RunActivity:TakeSnapshot > docker POST /commit",
 		}},
 	} {
