@@ -28,7 +28,7 @@ func (a *activityInbound) Init(outbound interceptor.ActivityOutboundInterceptor)
 
 // ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	cause := read(interceptor.Header(ctx))
+	cause := read(interceptor.Header(ctx)) //nolint:contextcheck // a header that cannot be read must not stand for the span in ctx
 	if !cause.span.IsValid() {
 		return a.Next.ExecuteActivity(ctx, in)
 	}

@@ -85,5 +85,5 @@ func (c *clientOutbound) UpdateWorkflow(ctx context.Context, in *interceptor.Cli
 }
 
 func inject(ctx context.Context) {
-	carried{span: trace.SpanContextFromContext(ctx)}.write(interceptor.Header(ctx))
+	carried{span: trace.SpanContextFromContext(ctx)}.write(interceptor.Header(ctx)) //nolint:contextcheck // it writes the span that it was given
 }

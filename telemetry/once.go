@@ -72,11 +72,10 @@ func (o *once) OnEnd(s sdktrace.ReadOnlySpan) {
 func (o *once) drop(key spanKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.again[key]
-	switch {
-	case n == 0:
+	switch n := o.again[key]; n {
+	case 0:
 		return false
-	case n == 1:
+	case 1:
 		delete(o.again, key)
 	default:
 		o.again[key] = n - 1

@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	otel.SetTracerProvider(tp)
 	otel.SetMeterProvider(mp)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // no news for users
-		log.DebugContext(context.Background(), "telemetry", "error", err)
+		log.DebugContext(ctx, "telemetry", "error", err)
 	}))
 	return &Provider{Metrics: handler, traces: tp, metrics: mp}, nil
 }

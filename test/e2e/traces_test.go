@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,9 +68,7 @@ func TestTraces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := harness.Args{"session_id": id}
-			for k, v := range call.args {
-				args[k] = v
-			}
+			maps.Copy(args, call.args)
 			r := c.OK(t, call.tool, args)
 			traceID, _ := r.Meta[session.MetaTraceID].(string)
 			trace := collector.Await(t, traceID, under(call.tool, call.children...)...)
