@@ -116,7 +116,7 @@ func (c *Client) CopyOut(ctx context.Context, req CopyOutRequest) (io.ReadCloser
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
-	resp, err := c.begin(ctx, conn, PathCopyOut, "application/json", bytes.NewReader(body))
+	resp, err := c.begin(ctx, conn, PathCopyOut, "application/json", bytes.NewReader(body)) //nolint:bodyclose // answerBody does
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package session
 import (
 	"context"
 	"strings"
-
-	"go.temporal.io/sdk/converter"
 )
 
 // CheckCopy tells whether a session can take a copy: NotFound when there is
@@ -59,7 +57,7 @@ func (a *Admin) CopyProgress(ctx context.Context, sessionID, callID string) (Cop
 	if err != nil {
 		return CopyProgress{}, false
 	}
-	var c converter.DataConverter = DataConverter()
+	c := DataConverter()
 	for _, p := range resp.GetPendingActivities() {
 		var progress CopyProgress
 		if p.GetHeartbeatDetails() == nil || c.FromPayloads(p.GetHeartbeatDetails(), &progress) != nil {

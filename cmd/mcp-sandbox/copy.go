@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -187,7 +188,7 @@ func copyTree(ctx context.Context, place copyPlace, job copyJob, bar *progress, 
 func (c *copier) interrupted(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == context.Canceled { //nolint:errorlint // the plain one alone is a signal's
-		cause = fmt.Errorf("interrupted; run the same cp again to complete it")
+		cause = errors.New("interrupted; run the same cp again to complete it")
 	}
 	if c.asked {
 		return fmt.Errorf("%w (what was sent may still be done: call %s of session %s)", cause, c.callID, c.sessionID)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,15 @@ func TestBlobSink(t *testing.T) {
 	b, err := os.ReadFile(dest + "/d/f")
 	require.NoError(t, err)
 	require.Equal(t, "content", string(b))
+}
+
+// The way in for other commands.
+func TestCopyInWithoutServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	_, err := copyIn(t.Context(), copyPlace{dataDir: dir}, "s_a", ".", "", nil, slog.New(slog.DiscardHandler))
+	var away *notRunningError
+	require.ErrorAs(t, err, &away)
+	require.NoDirExists(t, dir)
 }
 
 func TestAbsolute(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,7 +114,7 @@ func write(t *testing.T, path, content string, mode fs.FileMode) {
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var lines []string
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		require.NoError(t, err)
 		rel, _ := filepath.Rel(dir, path)
 		info, err := os.Lstat(path)
@@ -468,7 +469,7 @@ func TestDamagedContent(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"changed": func(b []byte) []byte { return append([]byte("C"), b[1:]...) },
 		"short":   func(b []byte) []byte { return b[:len(b)-1] },
-		"long":    func(b []byte) []byte { return append(b[:len(b):len(b)], 'x') },
+		"long":    func(b []byte) []byte { return append(slices.Clip(b), 'x') },
 	} {
 		m := scan(t, base+"/src/.")
 		for d, b := range m.blobs {

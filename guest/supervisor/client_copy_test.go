@@ -19,7 +19,7 @@ import (
 
 func TestCopiesOverAStream(t *testing.T) {
 	h := serve(t, options(t), fence)
-	p := pack(t, "tree", "a", strings.Repeat("b", 200))
+	p := pack(t, "a", strings.Repeat("b", 200))
 	stage(t, h, p)
 	res, err := h.CopyIn(t.Context(), p.request())
 	require.NoError(t, err)
@@ -64,11 +64,11 @@ func TestCopyOutGivenUp(t *testing.T) {
 // A container keeps the guest that it was started with.
 func TestOlderGuest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path) //nolint:noctx // closed below
+	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	old := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // for a moment
+	old := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != guest.PathHello {
 			http.NotFound(w, r)
 			return
@@ -77,7 +77,7 @@ func TestOlderGuest(t *testing.T) {
 	})}
 	served := make(chan error, 1)
 	go func() { served <- old.Serve(l) }()
-	c := guest.NewClient(func(context.Context) (io.ReadWriteCloser, error) { return net.Dial("unix", path) }, fence, guest.ClientOptions{}) //nolint:noctx // a socket file
+	c := guest.NewClient(func(context.Context) (io.ReadWriteCloser, error) { return net.Dial("unix", path) }, fence, guest.ClientOptions{})
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = old.Close()

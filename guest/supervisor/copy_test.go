@@ -31,12 +31,12 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pack makes a tree of files below a folder of this name.
-func pack(t *testing.T, name string, files ...string) parcel {
+// pack makes a tree of files below a folder "tree".
+func pack(t *testing.T, files ...string) parcel {
 	t.Helper()
 	p := parcel{blobs: map[string]string{}}
 	var text bytes.Buffer
-	m, err := filetree.NewManifestWriter(&text, filetree.Header{Version: 1, Name: filetree.Text(name)})
+	m, err := filetree.NewManifestWriter(&text, filetree.Header{Version: 1, Name: "tree"})
 	require.NoError(t, err)
 	require.NoError(t, m.Write(filetree.Entry{Path: ".", Type: filetree.Dir, Mode: 0o755, MTime: 1e18}))
 	for _, f := range files {
@@ -90,7 +90,7 @@ func staged(t *testing.T, state string) (list []string) {
 func TestCopyIn(t *testing.T) {
 	opts := options(t)
 	s := start(t, opts)
-	p := pack(t, "tree", "a", "b")
+	p := pack(t, "a", "b")
 	req := p.request()
 	_, err := s.CopyIn(t.Context(), req)
 	require.Equal(t, guest.CodeUnstaged, guest.CodeOf(err))
@@ -153,7 +153,7 @@ func TestBrokenStage(t *testing.T) {
 func TestStagingAge(t *testing.T) {
 	opts := options(t)
 	s := start(t, opts)
-	stage(t, s, pack(t, "tree", "a"))
+	stage(t, s, pack(t, "a"))
 	dir := filepath.Join(opts.State, "staging")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "part-x"), nil, 0o600))
 	long := time.Now().Add(-7 * time.Hour)
@@ -167,7 +167,7 @@ func TestStagingAge(t *testing.T) {
 
 func TestCopyInFails(t *testing.T) {
 	s := start(t, options(t))
-	p := pack(t, "tree", "a", "b")
+	p := pack(t, "a", "b")
 	stage(t, s, p)
 	sh(t, s, "mkdir -p tree/b; touch tree/b/x file")
 	req := p.request()
@@ -204,7 +204,7 @@ func TestCopyWithoutProgress(t *testing.T) {
 			opts.FileTimeout = 200 * time.Millisecond
 			opts.FileOp = argv
 			s := start(t, opts)
-			p := pack(t, "tree", strings.Repeat("a", 200))
+			p := pack(t, strings.Repeat("a", 200))
 			stage(t, s, p)
 			_, err := s.CopyIn(t.Context(), p.request())
 			require.Equal(t, guest.CodeLost, guest.CodeOf(err), "%v", err)

@@ -45,7 +45,7 @@ func bigTree(t *testing.T) string {
 		b := make([]byte, size)
 		_, _ = random.Read(b)
 		total += size
-		require.NoError(t, os.WriteFile(filepath.Join(sub, fmt.Sprintf("f%04d", i)), b, fs.FileMode(0o600+i%2*0o155))) //nolint:gosec // modes that differ
+		require.NoError(t, os.WriteFile(filepath.Join(sub, fmt.Sprintf("f%04d", i)), b, fs.FileMode(0o600+i%2*0o155)))
 	}
 	require.Equal(t, 100_000_000, total)
 	return dir
@@ -214,7 +214,7 @@ func TestCopyCases(t *testing.T) {
 	path := func(name string) string { return filepath.Join(base, name) }
 	put := func(name, content string, mode fs.FileMode) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path(name)), 0o755))
-		require.NoError(t, os.WriteFile(path(name), []byte(content), mode)) //nolint:gosec // a test's
+		require.NoError(t, os.WriteFile(path(name), []byte(content), mode))
 	}
 	shell := func(t *testing.T, command string) string {
 		r := c.Run(t, id, command)
