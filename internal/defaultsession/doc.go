@@ -9,7 +9,7 @@
 // A session is started on first use, under a call ID that was written down
 // before: <data-dir>/stdio-sessions/names/NAME.json or connections/ID.json. As a
 // start under the same call ID finds the same session, a crash in between starts
-// no second one. A start that takes over 10 s makes the call Unavailable, and the
+// no second one. A start that takes over 25 s makes the call Unavailable, and the
 // next call waits on: a client would not wait for start and call together. A session that has ended is followed by a fresh one at the next
 // call; not for a call that was sent before and may have begun in the one that
 // ended, and not for calls that only look back (tools.DefaultUse). A lost session
