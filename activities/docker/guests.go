@@ -73,9 +73,10 @@ func (b *Backend) guestDied(ctx context.Context, ref activities.SandboxRef) erro
 		return nil //nolint:nilerr // the engine may answer at the next attempt
 	case !ok:
 		return activities.ErrSandboxGone
-	case stateOf(info) == activities.SandboxStopped && info.State.ExitCode == guest.ExitNetwork:
-		return b.networkOpen(ctx, info.ID)
 	case stateOf(info) == activities.SandboxStopped:
+		if err := b.networkOpen(ctx, info); err != nil {
+			return err
+		}
 		return fmt.Errorf("the guest ended with exit code %d (out of memory: %t) %s", info.State.ExitCode, info.State.OOMKilled, info.State.Error)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/mcp-sandbox/mcp-sandbox/guest"
@@ -68,13 +69,16 @@ func (b *Backend) findBridge(ctx context.Context) (string, error) {
 	return oldest.ID, nil
 }
 
+// closeNetwork is the guest's flag; without it nothing is closed.
+const closeNetwork = "--close-network"
+
 // networkArgs tell the guest of a sandbox with a network what to close.
 func (b *Backend) networkArgs(ctx context.Context, img readyImage) ([]string, error) {
 	denied, err := b.denied(ctx, img)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--close-network"}
+	args := []string{closeNetwork}
 	if len(denied) > 0 {
 		list := make([]string, len(denied))
 		for i, p := range denied {
@@ -89,11 +93,14 @@ func (b *Backend) networkArgs(ctx context.Context, img readyImage) ([]string, er
 }
 
 // networkOpen is the error of a sandbox whose guest could not close what it must
-// not reach, and so did not start.
-func (b *Backend) networkOpen(ctx context.Context, containerID string) error {
-	reason, err := tree{b, containerID}.text(ctx, stateDir+"/"+guest.StartErrorFile)
+// not reach, and so did not start; nil where that was not the reason.
+func (b *Backend) networkOpen(ctx context.Context, info container.InspectResponse) error {
+	if info.State.ExitCode != guest.ExitNetwork || !slices.Contains(info.Config.Cmd, closeNetwork) {
+		return nil
+	}
+	reason, err := tree{b, info.ID}.text(ctx, stateDir+"/"+guest.StartErrorFile)
 	if err != nil || len(reason) == 0 {
-		reason = []byte("the guest did not say why")
+		return nil //nolint:nilerr // then it is as any guest that did not start
 	}
 	return session.Errorf(session.FailedPrecondition, "network: %q is not possible on this engine, as the engine's host and metadata services "+
 		"cannot be closed to the sandbox: %s; start the session with network %q", session.NetworkFull, reason, session.NetworkNone)
