@@ -31,10 +31,13 @@ func NewClient(dataDir string) *Client {
 	}}}
 }
 
+// errEnding is the answer of a server that ends.
+var errEnding = errors.New("the server ends")
+
 // NotRunning tells from an error that nobody listens on the socket, or that it
 // ends just now.
 func NotRunning(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOTDIR) ||
+	return errors.Is(err, errEnding) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOTDIR) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
@@ -132,6 +135,9 @@ func request(ctx context.Context, method, path string, in any) (*http.Request, e
 
 // refused reads an error answer.
 func refused(resp *http.Response) error {
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return errEnding
+	}
 	var p problem
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&p); err != nil {
 		return fmt.Errorf("the server answers %s", resp.Status)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,13 +169,13 @@ func TestSpeaks(t *testing.T) {
 func TestAwaitIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a control.Activity
-		living, asked := true, 0
+		var over atomic.Bool // no session lives any more
+		var asked atomic.Int32
 		live := func(context.Context) (bool, error) {
-			asked++
-			if asked == 2 {
+			if asked.Add(1) == 2 {
 				return false, errors.New("not known")
 			}
-			return living, nil
+			return !over.Load(), nil
 		}
 		began := time.Now()
 		done := a.Begin()
@@ -185,17 +186,17 @@ func TestAwaitIdle(t *testing.T) {
 		}()
 		time.Sleep(100 * time.Second) // one long call
 		synctest.Wait()
-		require.Zero(t, asked)
+		require.Zero(t, asked.Load())
 		done()
 		done()
 		time.Sleep(20 * time.Second)
 		a.Begin()() // a short one
 		time.Sleep(100 * time.Second)
-		living = false
+		over.Store(true)
 		got := <-idle
 		require.GreaterOrEqual(t, got, 220*time.Second)
 		require.LessOrEqual(t, got, 280*time.Second)
-		require.GreaterOrEqual(t, asked, 3)
+		require.GreaterOrEqual(t, asked.Load(), int32(3))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -40,6 +40,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	http    *http.Server
+	mu      sync.Mutex // no stream begins once base has ended
 	streams sync.WaitGroup
 
 	base context.Context //nolint:containedctx // the life of the server, as http.Server.BaseContext wants it
@@ -79,7 +80,9 @@ func (s *Server) Serve(l net.Listener) error {
 // Shutdown takes nothing new, cuts the streams off with tools.ErrShuttingDown and
 // waits, as long as ctx allows, for what they were doing to return.
 func (s *Server) Shutdown(ctx context.Context) {
+	s.mu.Lock()
 	s.stop(tools.ErrShuttingDown)
+	s.mu.Unlock()
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close()
 	}
@@ -126,7 +129,10 @@ func (s *Server) stdio(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	s.streams.Add(1)
+	if !s.begin() {
+		fail(w, http.StatusServiceUnavailable, tools.ErrShuttingDown)
+		return
+	}
 	defer s.streams.Done()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -145,6 +151,16 @@ func (s *Server) stdio(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log.Info("stdio client left")
+}
+
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base.Err() != nil {
+		return false
+	}
+	s.streams.Add(1)
+	return true
 }
 
 // attach reads an Attach or answers for it.
