@@ -47,6 +47,7 @@ func newConnector(dial Dial, opts ClientOptions, send func(context.Context, http
 				HTTP2: &http.HTTP2Config{
 					SendPingTimeout: opts.PingAfter, PingTimeout: opts.PingTimeout,
 					MaxReceiveBufferPerConnection: 3 << 20, MaxReceiveBufferPerStream: 2 << 20,
+					MaxReadFrameSize: MaxFrame,
 				},
 			}
 		},

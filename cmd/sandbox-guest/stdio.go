@@ -35,17 +35,25 @@ func runDialStdio(args []string) error {
 	defer func() { _ = conn.Close() }()
 	ends := make(chan error, 2)
 	go func() {
-		_, err := io.Copy(conn, os.Stdin)
-		ends <- err
+		ends <- relay(conn, os.Stdin)
 	}()
 	go func() {
-		_, err := io.Copy(os.Stdout, conn)
-		ends <- err
+		ends <- relay(os.Stdout, conn)
 	}()
 	err = <-ends // the other copy may block for ever; the process ends
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		return nil
 	}
+	return err
+}
+
+// relayBuffer is as much as stands in a pipe or a socket at a time.
+const relayBuffer = 128 << 10
+
+// relay copies to the end. io.Copy by itself would splice, which on a pipe that
+// blocks, as stdio is, takes several times the processor time.
+func relay(w io.Writer, r io.Reader) error {
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, relayBuffer))
 	return err
 }
 

@@ -52,6 +52,7 @@ func (s *Supervisor) newServer() *http.Server {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 			MaxReceiveBufferPerConnection: 2 << 20, MaxReceiveBufferPerStream: 1 << 20,
+			MaxReadFrameSize: guest.MaxFrame,
 		},
 	}
 }
