@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mcp-sandbox/mcp-sandbox/internal/datadir"
 )
@@ -26,6 +27,7 @@ const (
 
 // child is a server that was started here.
 type child struct {
+	pid    int
 	log    string
 	offset int64 // where its part of the log begins
 	done   chan struct{}
@@ -58,7 +60,7 @@ func (l *Launcher) start() (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	c := &child{log: l.logPath(), offset: offset, done: make(chan struct{})}
+	c := &child{pid: cmd.Process.Pid, log: l.logPath(), offset: offset, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		c.code = exitCode(cmd.Wait())
@@ -96,6 +98,23 @@ func (c *child) ended() (code int, ended bool) {
 		return c.code, true
 	default:
 		return 0, false
+	}
+}
+
+// patience is how long end waits for a server that has nothing to end yet.
+const patience = time.Second
+
+// end ends the process, if it has not ended by itself.
+func (c *child) end() {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if _, ended := c.ended(); ended {
+			return // its pid may be another's
+		}
+		_ = syscall.Kill(c.pid, signal) // one that ended just now
+		select {
+		case <-c.done:
+		case <-time.After(patience):
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func hello(ctx context.Context, dataDir string) (control.Hello, error) {
 
 // judge applies the version rule. It ends a server that is to be replaced.
 func (l *Launcher) judge(ctx context.Context, h control.Hello) error {
-	l.child = nil // whatever became of it
+	l.drop(h.PID)
 	newer := l.Self.Newer(Version{h.Version, h.Build})
 	switch {
 	case h.Background && newer:
@@ -131,6 +131,15 @@ func (l *Launcher) judge(ctx context.Context, h control.Hello) error {
 			"stop it and start it again with this program, or use its own: sessions go on", l.DataDir, h.Version, h.PID, l.Self.Number)
 	}
 	return nil
+}
+
+// drop forgets the server that was started here. If it is not the one that answers
+// it was slower, and must not take the data dir later, when that one ends.
+func (l *Launcher) drop(serving int) {
+	if l.child != nil && l.child.pid != serving {
+		l.child.end()
+	}
+	l.child = nil
 }
 
 // Shutdown ends the server of the data dir and returns when it has given the data
