@@ -147,7 +147,7 @@ func TestCopies(t *testing.T) {
 func TestCopyInResumes(t *testing.T) {
 	b, box := sandboxed(t)
 	blobs := store(t)
-	in := packed(t, blobs, "a", "b", "c")
+	in := packed(t, blobs, strings.Repeat("a", 20), strings.Repeat("b", 20), strings.Repeat("c", 20)) // 2 MB each, more than is under way at a time
 	api, err := b.Guest(t.Context(), box.Ref)
 	require.NoError(t, err)
 	counting := &countingGuest{API: api}
