@@ -10,6 +10,7 @@ import (
 type spawner struct {
 	reaper *reaper
 	marker *oomMarker
+	nice   *niceThread
 }
 
 // spawn describes a process: Files become its descriptors 0, 1, 2, ...
@@ -19,7 +20,7 @@ type spawn struct {
 	dir   string
 	files []*os.File
 	cred  *syscall.Credential
-	mark  bool // for the OOM killer
+	mark  bool // for the OOM killer, and CommandNice
 }
 
 func (s *spawner) start(p spawn) (pid int, exit <-chan syscall.WaitStatus, err error) {
@@ -33,9 +34,12 @@ func (s *spawner) start(p spawn) (pid int, exit <-chan syscall.WaitStatus, err e
 		// for the guest's process group.
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: p.cred},
 	}
-	return s.reaper.start(func() (int, error) {
-		pid, err := syscall.ForkExec(p.argv[0], p.argv, attr)
-		if err == nil && p.mark {
+	if !p.mark {
+		return s.reaper.start(func() (int, error) { return syscall.ForkExec(p.argv[0], p.argv, attr) })
+	}
+	return s.reaper.start(func() (pid int, err error) {
+		s.nice.do(func() { pid, err = syscall.ForkExec(p.argv[0], p.argv, attr) })
+		if err == nil {
 			s.marker.mark(pid) // it cannot have been reaped: the lock is held
 		}
 		return pid, err

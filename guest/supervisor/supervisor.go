@@ -93,7 +93,7 @@ func New(opts Options) (*Supervisor, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.restore()
 	s.reaper = startReaper()
-	s.spawner = &spawner{reaper: s.reaper, marker: startOOMMarker(opts.Identity)}
+	s.spawner = &spawner{reaper: s.reaper, marker: startOOMMarker(opts.Identity), nice: startNiceThread()}
 	s.tracker = newTracker(s.reaper)
 	s.cgroup = openCgroup(opts.CgroupRoot)
 	s.server = s.newServer()
@@ -123,6 +123,7 @@ func (s *Supervisor) Close() error {
 	}
 	s.reaper.close()
 	s.spawner.marker.close()
+	s.spawner.nice.close()
 	s.cgroup.close()
 	return s.journal.Close()
 }
