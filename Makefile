@@ -55,9 +55,9 @@ test: setup build ## all tests, set-up included (TEST_FLAGS, TEST_PACKAGES, TEST
 	@MCP_SANDBOX_REQUIRE=docker MCP_SANDBOX_BINARY='$(CURDIR)/bin/mcp-sandbox' \
 		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg -- -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
 
-.PHONY: test-examples
-test-examples: setup build ## MCP clients of others against the built binary (needs Node 20 and npm)
-	@cd test/clients && npm ci --no-audit --no-fund --loglevel=error
+.PHONY: test-clients
+test-clients: setup build ## MCP clients of others against the built binary (needs Node 20 and npm)
+	@cd test/clients && npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 	@MCP_SANDBOX_REQUIRE=docker MCP_SANDBOX_BINARY='$(CURDIR)/bin/mcp-sandbox' \
 		$(TOOL) gotestsum --format pkgname -- -tags clients -count=1 -timeout $(TEST_TIMEOUT) ./test/clients
 

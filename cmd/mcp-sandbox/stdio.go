@@ -140,7 +140,7 @@ func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach, lo
 		return nil
 	}
 	return func(ctx context.Context) error {
-		reply, err := client.Session(ctx, attach)
+		reply, err := freshSession(ctx, client, attach)
 		if err != nil || !reply.Fresh {
 			return err
 		}
@@ -154,6 +154,27 @@ func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach, lo
 		return errors.Join(err, cfg.end(context.WithoutCancel(ctx), reply.SessionID, log))
 	}
 }
+
+// freshSession starts the default session or finds it. A start that takes long is
+// Unavailable after a while and goes on: it is asked for again.
+func freshSession(ctx context.Context, client *control.Client, attach control.Attach) (control.SessionReply, error) {
+	for began := time.Now(); ; {
+		reply, err := client.Session(ctx, attach)
+		if session.CodeOf(err) != session.Unavailable || time.Since(began) > startTimeout {
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return reply, err
+		case <-time.After(startPause):
+		}
+	}
+}
+
+const (
+	startTimeout = 2 * time.Minute
+	startPause   = 200 * time.Millisecond
+)
 
 // end ends a session.
 func (cfg stdioConfig) end(ctx context.Context, sessionID string, log *slog.Logger) error {

@@ -79,8 +79,11 @@ func TestG1ManyNearAnswers(t *testing.T) {
 		for i := range 90 {
 			pending = append(pending, c.Go(t, fmt.Sprintf("near-%d-%d", size, i), "read_file", harness.Args{"session_id": id, "path": "f", "encoding": "base64"}))
 		}
-		for _, p := range pending {
+		for i, p := range pending {
 			r, _ := p.Wait(t)
+			if r.Code() == "DeadlineExceeded" { // a busy machine: the same call ID, as the message says
+				r = c.Until(t, fmt.Sprintf("near-%d-%d", size, i), "read_file", harness.Args{"session_id": id, "path": "f", "encoding": "base64"})
+			}
 			require.False(t, r.IsError, r.Text)
 			require.Equal(t, size, r.Num("size"))
 		}
