@@ -137,7 +137,11 @@ func TestCopies(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		require.Equal(t, e.Type == filetree.File, back.Has(e.SHA256))
+		r, err := back.Open(e.SHA256)
+		require.Equal(t, e.Type == filetree.File, err == nil)
+		if err == nil {
+			require.NoError(t, r.Close())
+		}
 	}
 	_, err = copying[session.CopyOutOut](t, b, back, activities.CopyOut, copyTask(box.Ref, "c_none", session.CopyOutIn{Path: "none"}))
 	requireFinal(t, err, string(session.NotFound))

@@ -90,12 +90,6 @@ type (
 
 func (s *Store) path(digest string) string { return filepath.Join(s.dir, digest) }
 
-// Has tells whether a content is there.
-func (s *Store) Has(digest string) bool {
-	info, err := os.Lstat(s.path(digest))
-	return digestPattern.MatchString(digest) && err == nil && info.Mode().IsRegular()
-}
-
 // Open gives a content, which the caller closes. Reading ends with ErrDamaged
 // instead of io.EOF where it is not what its digest says. fs.ErrNotExist when it
 // is not there.

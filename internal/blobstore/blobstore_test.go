@@ -64,7 +64,6 @@ func TestPutAndOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, len(large), size)
 	for d, want := range map[string]string{digest: string(large), empty: ""} {
-		require.True(t, s.Has(d))
 		got, err := get(s, d)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -81,7 +80,6 @@ func TestPutAndOpen(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	s := open(t)
 	for _, d := range []string{strings.Repeat("0", 64), "", "../secret", strings.Repeat("0", 63) + "/"} {
-		require.False(t, s.Has(d))
 		_, err := get(s, d)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
