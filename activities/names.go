@@ -38,6 +38,9 @@ type Task[In any] struct {
 	In     In         `json:"in"`
 	// Env is the session's environment; RunCommand alone uses it.
 	Env map[string]string `json:"env,omitempty"`
+	// LeftMS bounds the guest's wait to what the caller's patience leaves; 0 is the
+	// call's own.
+	LeftMS int64 `json:"left_ms,omitempty"`
 	// NearMS bounds the guest's wait of a near call; 0 is the call's own.
 	NearMS int64 `json:"near_ms,omitempty"`
 	// MemoryMB is the session's memory limit, for messages.

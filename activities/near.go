@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -94,11 +93,14 @@ func small(out any) bool {
 }
 
 // guestWait is how long the guest may wait for what a call waits for: the
-// call's own time, or the short time of a near call.
+// call's own time, what is left of its caller's patience, or the short time of
+// a near call.
 func (t Task[In]) guestWait(seconds int) (milliseconds int64) {
-	wait := time.Duration(seconds) * time.Second
-	if t.NearMS > 0 {
-		wait = min(wait, time.Duration(t.NearMS)*time.Millisecond)
+	wait := int64(seconds) * 1000
+	for _, bound := range []int64{t.LeftMS, t.NearMS} {
+		if bound > 0 {
+			wait = min(wait, bound)
+		}
 	}
-	return wait.Milliseconds()
+	return wait
 }

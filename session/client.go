@@ -30,8 +30,7 @@ type ClientOptions struct {
 	// QueuedCalls is how many further calls of one session wait for a slot
 	// before ResourceExhausted; 0 is 1000.
 	QueuedCalls int
-	// AnswerWithin bounds a call; then DeadlineExceeded. 0 is 55 s, below the
-	// 60 s after which many MCP clients give up.
+	// AnswerWithin bounds a call; then DeadlineExceeded. Default: AnswerWithin.
 	AnswerWithin time.Duration
 	// MaxSessions is how many live sessions an owner may have; further starts
 	// are ResourceExhausted. 0 is no limit.
@@ -41,6 +40,13 @@ type ClientOptions struct {
 	// provider's.
 	Tracer trace.Tracer
 }
+
+// AnswerWithin is how long a call may take, below the 60 s after which many MCP
+// clients give up.
+const AnswerWithin = 55 * time.Second
+
+// answerMargin is what an answer needs on its way back from a wait.
+const answerMargin = 3 * time.Second
 
 // Client carries calls to session workflows. Safe for concurrent use.
 type Client struct {
@@ -67,7 +73,7 @@ func NewClient(o ClientOptions) *Client {
 		o.QueuedCalls = 1000
 	}
 	if o.AnswerWithin == 0 {
-		o.AnswerWithin = 55 * time.Second
+		o.AnswerWithin = AnswerWithin
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -156,7 +162,6 @@ func (c *Client) explain(ctx context.Context, err error) *Error {
 		return e
 	}
 	var (
-		timeout     *client.WorkflowUpdateServiceTimeoutOrCanceledError
 		canceled    *temporal.CanceledError
 		unavailable *serviceerror.Unavailable
 		notReady    *serviceerror.WorkflowNotReady
@@ -166,7 +171,7 @@ func (c *Client) explain(ctx context.Context, err error) *Error {
 		return Wrap(err, DeadlineExceeded, "the call was broken off here (%s), what was started goes on: send the same call again with the same call ID in _meta[%q]", context.Cause(ctx), MetaCallID)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return Wrap(err, Cancelled, "the caller cancelled; what was started goes on, send the same call ID to learn more")
-	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded), isDeadline(err), ctx.Err() != nil:
+	case late(err), ctx.Err() != nil:
 		return Wrap(err, DeadlineExceeded, "no answer yet; it may still come: send the same call again with the same call ID in _meta[%q]", MetaCallID)
 	case errors.As(err, &canceled):
 		return Wrap(err, FailedPrecondition, "the session has ended; use start_session to make one")
@@ -191,17 +196,25 @@ func closed(err error) bool {
 	return errors.As(err, &notFound)
 }
 
-// describe asks a session's workflow for its state, also after its end.
-func (c *Client) describe(ctx context.Context, call Call) (Description, string, error) {
-	var d Description
-	err := c.query(ctx, WorkflowIDPrefix+call.SessionID, call.Owner, &d)
-	if closed(err) {
+// describe asks a session's workflow for its state, also after its end. A query
+// is answered between workflow tasks only; where calls follow each other without
+// a pause an update asks, which has its turn among them.
+func (c *Client) describe(ctx context.Context, call Call) (d Description, runID string, err error) {
+	workflowID := WorkflowIDPrefix + call.SessionID
+	asker := Asker{Owner: call.Owner}
+	err = c.query(ctx, workflowID, asker, &d, queryAttempts[:1])
+	if late(err) && c.queryByUpdate(ctx, workflowID, asker, &d) == nil {
+		err = nil
+	}
+	if late(err) {
+		err = c.query(ctx, workflowID, asker, &d, queryAttempts[1:])
+	}
+	switch {
+	case closed(err):
 		return d, "", NoSession(call.SessionID)
-	}
-	if err != nil {
+	case err != nil:
 		return d, "", err
-	}
-	if !d.Found {
+	case !d.Found:
 		return d, "", NoSession(call.SessionID)
 	}
 	return d, d.Session.RunID, nil
@@ -212,25 +225,48 @@ func (c *Client) describe(ctx context.Context, call Call) (Description, string, 
 // again it does. The last outlasts the workflow task of a killed worker.
 var queryAttempts = []time.Duration{2 * time.Second, 3 * time.Second, 10 * time.Second}
 
-// query asks a workflow for its status on behalf of an owner.
-func (c *Client) query(ctx context.Context, workflowID, owner string, out any) (err error) {
+// updateAttempt is how long the update may take that stands in for a query.
+const updateAttempt = 10 * time.Second
+
+// query asks a workflow for its status on behalf of an owner, by that many
+// attempts.
+func (c *Client) query(ctx context.Context, workflowID string, asker Asker, out any, attempts []time.Duration) (err error) {
 	ctx, span := c.span(ctx, "QueryWorkflow:"+QueryStatus, workflowID, Call{})
 	defer func() { endSpan(span, "", err) }()
-	for _, limit := range queryAttempts {
+	for _, limit := range attempts {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		var resp *client.QueryWorkflowWithOptionsResponse
 		resp, err = c.temporal.QueryWorkflowWithOptions(limited, &client.QueryWorkflowWithOptionsRequest{
-			WorkflowID: workflowID, QueryType: QueryStatus, Args: []any{Asker{Owner: owner}},
+			WorkflowID: workflowID, QueryType: QueryStatus, Args: []any{asker},
 			QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NONE,
 		})
-		late := limited.Err() != nil || isDeadline(err) || errors.Is(err, context.DeadlineExceeded)
+		if err != nil && limited.Err() != nil {
+			err = errors.Join(err, limited.Err())
+		}
 		cancel()
 		if err == nil {
 			return resp.QueryResult.Get(out)
 		}
-		if !late || ctx.Err() != nil {
+		if !late(err) || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// queryByUpdate asks for the same by an update.
+func (c *Client) queryByUpdate(ctx context.Context, workflowID string, asker Asker, out any) (err error) {
+	meta := Meta{CallID: NewCallID(), WorkflowID: workflowID}
+	ctx, span := c.span(ctx, "UpdateWorkflow:"+QueryStatus, workflowID, Call{CallID: meta.CallID})
+	defer func() { endSpan(span, meta.RunID, err) }()
+	ctx, cancel := context.WithTimeout(ctx, updateAttempt)
+	defer cancel()
+	_, err = c.tryUpdate(ctx, QueryStatus, Request[any]{Owner: asker.Owner, In: asker}, out, &meta)
+	return err
+}
+
+// late tells whether an error says that there was no answer in time.
+func late(err error) bool {
+	var timeout *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	return errors.Is(err, context.DeadlineExceeded) || isDeadline(err) || errors.As(err, &timeout)
 }

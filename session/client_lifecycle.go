@@ -92,22 +92,16 @@ func (c *Client) getSession(ctx context.Context, call Call, out *GetSessionOut) 
 	if err := CheckSessionID(call.SessionID); err != nil {
 		return meta, err
 	}
+	m, err := c.update(ctx, target{meta.WorkflowID, NoSession(call.SessionID)}, GetSession.Name, call, &GetSessionIn{}, out)
+	if err == nil || DecodeError(err).Code != FailedPrecondition {
+		return m, err
+	}
+	// It ends or has ended, or was terminated and could not say so itself.
 	d, runID, err := c.describe(ctx, call)
 	if err != nil {
-		return meta, err
-	}
-	*out, meta.RunID = d.Session, runID
-	if out.Status != StatusRunning {
-		return meta, nil
-	}
-	m, err := c.update(ctx, target{meta.WorkflowID, NoSession(call.SessionID)}, GetSession.Name, call, &GetSessionIn{}, out)
-	if CodeOf(err) != FailedPrecondition {
 		return m, err
 	}
-	// It ended in between, or was terminated and could not say so itself.
-	if d, _, err = c.describe(ctx, call); err != nil {
-		return m, err
-	}
+	m.RunID = runID
 	*out = d.Session
 	if out.Status != StatusEnded {
 		if ended, err := c.ended(ctx, meta.WorkflowID); err != nil || !ended {
@@ -172,7 +166,7 @@ func (c *Client) awaitEnd(ctx context.Context, workflowID string) error {
 		limited, cancel := context.WithTimeout(ctx, lookAgain)
 		err := c.temporal.GetWorkflow(limited, workflowID, "").Get(limited, nil)
 		// The server may notice the deadline a moment before this process does.
-		late := limited.Err() != nil || isDeadline(err) || errors.Is(err, context.DeadlineExceeded)
+		late := limited.Err() != nil || late(err)
 		cancel()
 		var closed *temporal.WorkflowExecutionError
 		switch {

@@ -15,7 +15,7 @@ func (c *Client) FindSnapshot(ctx context.Context, owner, snapshotID string) (Sn
 	if err := CheckSnapshotID(snapshotID); err != nil {
 		return rec, err
 	}
-	err := c.query(ctx, SnapshotWorkflowIDPrefix+snapshotID, owner, &rec)
+	err := c.query(ctx, SnapshotWorkflowIDPrefix+snapshotID, Asker{Owner: owner}, &rec, queryAttempts)
 	if closed(err) {
 		return rec, NoSnapshot(snapshotID)
 	}

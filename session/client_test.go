@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -97,7 +98,6 @@ func TestCancelledCall(t *testing.T) {
 	require.NoError(t, session.CheckCallID(meta.CallID), "an ID to ask with again")
 }
 
-// Nothing is sent that cannot be right.
 // A server that ends breaks its calls off with a cause of its own: that is not
 // the caller's doing, who may ask again.
 func TestCallBrokenOff(t *testing.T) {
@@ -109,6 +109,93 @@ func TestCallBrokenOff(t *testing.T) {
 	require.ErrorContains(t, err, "shutting down")
 }
 
+// busyTemporal answers no query in time, and takes updates.
+type busyTemporal struct {
+	client.Client
+	queries, updates int
+	answer           session.Description
+}
+
+func (b *busyTemporal) QueryWorkflowWithOptions(ctx context.Context, _ *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error) {
+	b.queries++
+	<-ctx.Done()
+	return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
+}
+
+func (b *busyTemporal) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	b.updates++
+	if o.UpdateName != session.QueryStatus {
+		return nil, session.EncodeError(session.Ended(""))
+	}
+	return updateHandle{answer: b.answer}, nil
+}
+
+type updateHandle struct {
+	client.WorkflowUpdateHandle
+	answer session.Description
+}
+
+func (updateHandle) RunID() string { return "run" }
+
+func (h updateHandle) Get(_ context.Context, out any) error {
+	b, err := json.Marshal(session.Response[session.Description]{Out: h.answer})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, out)
+}
+
+// Where calls leave a query no turn, an update asks.
+func TestStateOfABusySession(t *testing.T) {
+	for name, found := range map[string]bool{"own": true, "another's": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				busy := &busyTemporal{answer: session.Description{Found: found, Session: session.GetSessionOut{Status: session.StatusEnded, Reason: "why"}}}
+				call := session.Call{Owner: "alice", SessionID: session.MakeSessionID(nil, "alice", "c")}
+				began := time.Now()
+				out, _, err := session.Do(t.Context(), session.NewClient(session.ClientOptions{Temporal: busy}), session.GetSession, call, session.GetSessionIn{})
+				if found {
+					require.NoError(t, err)
+					require.Equal(t, "why", out.Reason)
+				} else {
+					require.Equal(t, session.NotFound, session.CodeOf(err), "%v", err)
+				}
+				require.Equal(t, []int{1, 2}, []int{busy.queries, busy.updates})
+				require.LessOrEqual(t, time.Since(began), 2*time.Second)
+			})
+		})
+	}
+}
+
+// A session is told how long its answer is of use.
+func TestCallsSayWhatTimeIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &leftTemporal{}
+		call := session.Call{Owner: "alice", SessionID: session.MakeSessionID(nil, "alice", "c")}
+		for within, want := range map[time.Duration]int64{time.Minute: 52000, 20 * time.Second: 17000, time.Second: 1} {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			_, _, err := session.Do(ctx, session.NewClient(session.ClientOptions{Temporal: seen}), session.RunCommand, call, session.RunCommandIn{Command: "true"})
+			cancel()
+			require.Error(t, err)
+			require.Equal(t, want, seen.left, within)
+		}
+	})
+}
+
+type leftTemporal struct {
+	client.Client
+	left int64
+}
+
+func (l *leftTemporal) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	req, ok := o.Args[0].(session.Request[any])
+	if ok {
+		l.left = req.LeftMS
+	}
+	return nil, session.EncodeError(session.Errorf(session.InvalidArgument, "no"))
+}
+
+// Nothing is sent that cannot be right.
 func TestRefusedByTheClient(t *testing.T) {
 	c := session.NewClient(session.ClientOptions{Temporal: nil})
 	for name, row := range map[string]struct {

@@ -49,9 +49,9 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 		return meta, err
 	}
 	defer release()
-	req := Request[any]{Owner: call.Owner, Digest: digest, In: in}
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		var again bool
+		req := Request[any]{Owner: call.Owner, Digest: digest, In: in, LeftMS: left(ctx)}
 		again, err = c.tryUpdate(ctx, operation, req, out, &meta)
 		if err == nil {
 			return meta, nil
@@ -76,6 +76,16 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 		case <-time.After(wait):
 		}
 	}
+}
+
+// left is how long a call may still wait in its session, in milliseconds, at
+// least 1; 0 without a deadline.
+func left(ctx context.Context) int64 {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(1, (time.Until(deadline) - answerMargin).Milliseconds())
 }
 
 // tryUpdate sends the update once. again tells whether the error is one that

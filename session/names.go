@@ -32,7 +32,8 @@ const (
 // Queries of the session and snapshot workflows.
 const (
 	// QueryStatus takes an Asker and answers a Description; on a snapshot, a
-	// SnapshotInfo.
+	// SnapshotInfo. On a session it is an update as well, with the same argument and
+	// answer: under a constant stream of calls a query does not get its turn.
 	QueryStatus = "status"
 )
 
@@ -75,6 +76,9 @@ const (
 	// MetaResent marks a request that was sent before, on a connection that broke
 	// without an answer. It is true, or absent.
 	MetaResent = "mcp-sandbox/resent"
+	// MetaWaitedMS is how long a request was on its way before it came here, in
+	// whole milliseconds: its caller's patience has shrunk by it.
+	MetaWaitedMS = "mcp-sandbox/waited_ms"
 )
 
 // Attribute names of spans, metrics and log lines.

@@ -62,6 +62,10 @@ type Request[In any] struct {
 	// Digest identifies operation and arguments (Digest).
 	Digest string `json:"digest"`
 	In     In     `json:"in"`
+	// LeftMS is how long the caller can still wait, in milliseconds: a wait of the
+	// call is cut short to it, as an answer that comes later reaches nobody. 0 is
+	// no such bound.
+	LeftMS int64 `json:"left_ms,omitempty"`
 }
 
 // Response is the result of every update. Temporal answers a repeated update ID

@@ -71,6 +71,8 @@ func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *se
 	if err != nil {
 		return a, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience(req))
+	defer cancel()
 	stop := reportProgress(ctx, req, h.opts.ProgressEvery)
 	defer stop()
 	if !h.spec.Global {
@@ -122,6 +124,20 @@ func (h *handler) interrupt(ctx context.Context, call session.Call) (err error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
 	return h.opts.Interrupt(ctx, call)
+}
+
+// leastPatience is what a call is given that was long on its way: its caller
+// may be more patient than most.
+const leastPatience = 15 * time.Second
+
+// patience is how long the call may take, the start of its session included.
+func patience(req mcp.CallToolRequest) time.Duration {
+	if req.Params.Meta == nil {
+		return session.AnswerWithin
+	}
+	waited, _ := req.Params.Meta.AdditionalFields[session.MetaWaitedMS].(float64)
+	waited = min(max(waited, 0), float64(session.AnswerWithin.Milliseconds()))
+	return max(session.AnswerWithin-time.Duration(waited)*time.Millisecond, leastPatience)
 }
 
 // callID is the client's idempotency key, or a new ID.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,36 @@ func TestCallOverHTTP(t *testing.T) {
 			result = call(t, c, request("run_command", `{"session_id":"s_1"}`))
 			require.True(t, result.IsError)
 			require.Nil(t, result.StructuredContent)
+		})
+	}
+}
+
+// What a call has waited before it got here comes off the time it has.
+func TestPatience(t *testing.T) {
+	for name, row := range map[string]struct {
+		meta any
+		want time.Duration
+	}{
+		"from here":       {nil, 55 * time.Second},
+		"waited":          {20000, 35 * time.Second},
+		"waited long":     {3e9, 15 * time.Second},
+		"not a time":      {"soon", 55 * time.Second},
+		"from the future": {-1e9, 55 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left time.Duration
+			fake := &caller{answer: func(ctx context.Context, _ string, _ session.Call, _, _ any) error {
+				deadline, _ := ctx.Deadline()
+				left = time.Until(deadline)
+				return nil
+			}}
+			c := dial(t, newHTTP(t, tools.Options{Caller: fake}), revisions[0])
+			req := request("run_command", `{"session_id":"s_1","command":"true"}`)
+			if row.meta != nil {
+				req.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{session.MetaWaitedMS: row.meta}}
+			}
+			call(t, c, req)
+			require.InDelta(t, row.want.Seconds(), left.Seconds(), 5)
 		})
 	}
 }

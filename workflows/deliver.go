@@ -62,6 +62,9 @@ func toGuest[In, Out any](ctx workflow.Context, r *run, c call, req request, in 
 		task := activities.Task[In]{
 			Ref: r.st.Sandbox.Ref, CallID: c.id, Digest: c.digest, In: in, Env: req.env, MemoryMB: r.in.Start.MemoryMB,
 		}
+		if !c.answerBy.IsZero() {
+			task.LeftMS = max(1, c.answerBy.Sub(sent).Milliseconds())
+		}
 		if recoveries == 0 && left == r.o.CallBound { // the first time
 			if done, err := tryNear(wctx, r, req, task, &out); done || err != nil {
 				return out, err

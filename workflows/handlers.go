@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -14,12 +15,15 @@ type call struct {
 	id     string
 	digest string
 	bytes  int // of the request
+	// answerBy is when its caller needs an answer, the zero time for never.
+	answerBy time.Time
 }
 
 // registerHandlers registers all of a session's updates and its query.
 func (r *run) registerHandlers(ctx workflow.Context) error {
 	return errors.Join(
 		workflow.SetQueryHandler(ctx, session.QueryStatus, r.describe),
+		workflow.SetUpdateHandler(ctx, session.QueryStatus, r.describeByUpdate),
 		handle(ctx, r, session.StartSession, r.awaitStarted),
 		handle(ctx, r, session.GetSession, r.getSession),
 		handle(ctx, r, session.RunCommand, r.runCommand),
@@ -44,7 +48,10 @@ func handle[In, Out any](ctx workflow.Context, r *run, op session.Operation[In, 
 ) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, op.Name,
 		func(ctx workflow.Context, req session.Request[In]) (session.Response[Out], error) {
-			c := call{workflow.GetCurrentUpdateInfo(ctx).ID, req.Digest, payloadBytes(req)}
+			c := call{id: workflow.GetCurrentUpdateInfo(ctx).ID, digest: req.Digest, bytes: payloadBytes(req)}
+			if req.LeftMS > 0 {
+				c.answerBy = workflow.Now(ctx).Add(time.Duration(req.LeftMS) * time.Millisecond)
+			}
 			r.pace.add(ctx, c.bytes)
 			r.calls++
 			defer func() {

@@ -194,9 +194,19 @@ func call[In, Out any](h *harness, after time.Duration, op session.Operation[In,
 }
 
 func callAs[In, Out any](h *harness, after time.Duration, op session.Operation[In, Out], id, owner string, in In) *answer[Out] {
+	return callWith(h, after, op, id, session.Request[In]{Owner: owner, In: in})
+}
+
+// callWithin is a call whose caller waits that long.
+func callWithin[In, Out any](h *harness, after, left time.Duration, op session.Operation[In, Out], id string, in In) *answer[Out] {
+	return callWith(h, after, op, id, session.Request[In]{Owner: owner, In: in, LeftMS: left.Milliseconds()})
+}
+
+func callWith[In, Out any](h *harness, after time.Duration, op session.Operation[In, Out], id string, req session.Request[In]) *answer[Out] {
 	a := &answer[Out]{}
-	_ = session.Validate(&in)
-	digest, err := session.Digest(op.Name, in)
+	_ = session.Validate(&req.In)
+	var err error
+	req.Digest, err = session.Digest(op.Name, req.In)
 	require.NoError(h.t, err)
 	h.at(after, func() {
 		h.UpdateWorkflow(op.Name, id, &testsuite.TestUpdateCallback{
@@ -212,7 +222,7 @@ func callAs[In, Out any](h *harness, after time.Duration, op session.Operation[I
 				}
 				a.out, a.digest = resp.Out, resp.Digest
 			},
-		}, session.Request[In]{Owner: owner, Digest: digest, In: in})
+		}, req)
 	})
 	return a
 }

@@ -59,6 +59,24 @@ func TestNear(t *testing.T) {
 	}
 }
 
+// A wait ends while its caller still listens, also when the call was held up
+// before it came to the guest.
+func TestWaitEndsBeforeItsCallersPatience(t *testing.T) {
+	h := newHarness(t, workflows.Options{})
+	var left []int64
+	on(h, activities.RunCommand, func(task runTask) (session.RunCommandOut, error) {
+		left = append(left, task.LeftMS)
+		return session.RunCommandOut{Status: "running"}, nil
+	})
+	patient := call(h, time.Second, session.RunCommand, "c_1", echo)
+	hurried := callWithin(h, 2*time.Second, 20*time.Second, session.RunCommand, "c_2", echo)
+	h.end(time.Minute)
+	h.run()
+	require.NoError(t, patient.err)
+	require.NoError(t, hurried.err)
+	require.Equal(t, []int64{0, 20000}, left)
+}
+
 // A guest that does not answer costs one near call its time, not each.
 func TestNearIsSparedWhileTheGuestIsSick(t *testing.T) {
 	h := newHarness(t, withNear)

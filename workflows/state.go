@@ -97,6 +97,13 @@ func (r *run) describe(asker session.Asker) (session.Description, error) {
 	}, nil
 }
 
+// describeByUpdate is describe for a caller whose query gets no turn. It is no
+// use of the session, and answered at any time.
+func (r *run) describeByUpdate(_ workflow.Context, req session.Request[session.Asker]) (session.Response[session.Description], error) {
+	d, err := r.describe(req.In)
+	return session.Response[session.Description]{Digest: req.Digest, Out: d}, err
+}
+
 func (r *run) startOut() session.StartSessionOut {
 	s := r.in.Start
 	return session.StartSessionOut{

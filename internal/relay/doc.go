@@ -10,6 +10,8 @@
 //     new one is made. The client's initialize is replayed on it (its answer is
 //     swallowed), then the unanswered requests are sent again. Every tools/call
 //     carries a call ID, stamped where it has none, so that it has its effect once.
+//   - The server learns how long a tools/call was on its way, which is so much less
+//     of the client's patience.
 //   - After a minute without a server every unanswered request gets an error; the
 //     next request begins anew.
 //

@@ -25,6 +25,8 @@ const (
 	// maxSends is how often a request is sent: one that ends the server each time
 	// must not do so for ever.
 	maxSends = 5
+	// worthSaying is how long a request waits here before the server is told.
+	worthSaying = time.Second
 )
 
 // Options are what Run needs; In, Out and Connect are required.
@@ -105,6 +107,7 @@ type relay struct {
 type request struct {
 	id         string // as it was written
 	line       []byte
+	arrived    time.Time
 	initialize bool
 	call       bool
 	callID     string
@@ -160,7 +163,7 @@ func (r *relay) fromClient(line []byte) {
 
 // request takes on a request.
 func (r *relay) request(m rpcline.Message, line []byte) {
-	q := &request{id: string(m.ID), line: line, initialize: m.Method == "initialize", call: m.Method == methodCall}
+	q := &request{id: string(m.ID), line: line, arrived: time.Now(), initialize: m.Method == "initialize", call: m.Method == methodCall}
 	if q.call {
 		q.line, q.callID = stampCall(line, session.NewCallID)
 	}
@@ -189,8 +192,8 @@ func (r *relay) sendRequest(q *request) {
 		return
 	}
 	line := q.line
-	if q.sends > 0 && q.call {
-		line = stampResent(line)
+	if waited := time.Since(q.arrived); q.call && (q.sends > 0 || waited >= worthSaying) {
+		line = stampLate(line, q.sends > 0, waited)
 	}
 	q.sends++
 	r.link.send(line)

@@ -183,6 +183,7 @@ func TestServerBreaks(t *testing.T) {
 	require.NotEmpty(t, parseCall(t, a).Params.Meta[session.MetaCallID])
 	require.Equal(t, parseCall(t, a).Params.Meta[session.MetaCallID], again.Params.Meta[session.MetaCallID], "under its call ID")
 	require.Equal(t, "true", string(again.Params.Meta[session.MetaResent]))
+	require.Regexp(t, `^[0-9]+$`, string(again.Params.Meta[session.MetaWaitedMS]))
 	again = parseCall(t, second.next())
 	require.Equal(t, `"mine"`, string(again.Params.Meta[session.MetaCallID]))
 	require.Equal(t, "true", string(again.Params.Meta[session.MetaResent]))

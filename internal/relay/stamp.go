@@ -3,6 +3,8 @@ package relay
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
+	"time"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
@@ -24,10 +26,13 @@ func stampCall(line []byte, newID func() string) (out []byte, callID string) {
 	return out, callID
 }
 
-// stampResent marks a request that was sent before.
-func stampResent(line []byte) []byte {
+// stampLate marks a request that was sent before, or has waited to be sent.
+func stampLate(line []byte, resent bool, waited time.Duration) []byte {
 	return editMeta(line, func(meta map[string]json.RawMessage) bool {
-		meta[session.MetaResent] = json.RawMessage("true")
+		if resent {
+			meta[session.MetaResent] = json.RawMessage("true")
+		}
+		meta[session.MetaWaitedMS] = json.RawMessage(strconv.FormatInt(waited.Milliseconds(), 10))
 		return true
 	})
 }

@@ -163,6 +163,8 @@ func (s *Server) ClientOptions(logger *slog.Logger) client.Options {
 		Namespace:       s.namespace,
 		HeadersProvider: s.HeadersProvider(),
 		Logger:          sdklog.NewStructuredLogger(logger),
+		// gzip, the SDK's default, costs more than the loopback saves by it.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
 }
 

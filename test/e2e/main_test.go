@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", "6")
+		_ = flag.Set("test.parallel", "3")
 	}
 	os.Exit(m.Run())
 }
