@@ -60,10 +60,17 @@ func a12Memory(t *testing.T, s *harness.Server) {
 	greedy, other := c.StartSession(t, smallSession), c.StartSession(t, nil)
 	before := usualTime(t, c, other)
 
-	// 40 times 20 MiB is three times the limit; none of them is large. They
-	// wait for each other's end, as the limit lets them.
-	const forty = `for i in $(seq 40); do python3 -c 'x = bytearray(20 << 20); import time; time.sleep(3)' & done; wait; echo done`
-	call := c.Go(t, "", "run_command", harness.Args{"session_id": greedy, "command": forty})
+	// 20 times 30 MiB is over twice the limit; none of them is large. Each holds
+	// its own until all have it or are gone, on however slow a machine.
+	const twenty = `rm -f go has.*
+for i in $(seq 20); do
+	python3 -c 'x = bytearray(30 << 20); import os, time; open("has.'$i'", "w").close()
+while not os.path.exists("go"): time.sleep(0.05)' &
+	pids[i]=$!
+done
+for i in $(seq 20); do until [ -e has.$i ] || ! kill -0 ${pids[i]} 2>/dev/null; do sleep 0.05; done; done
+>go; wait; echo done`
+	call := c.Go(t, "", "run_command", harness.Args{"session_id": greedy, "command": twenty, "wait_seconds": 50})
 	during := usualTime(t, c, other)
 	require.Less(t, during, 5*before+500*time.Millisecond, "before: %s", before)
 	r, _ := call.Wait(t)
@@ -73,7 +80,7 @@ func a12Memory(t *testing.T, s *harness.Server) {
 	require.Contains(t, r.Text, "256 MiB", "the limit it hit")
 
 	// The same in the background, stopped while memory is full.
-	r = c.Run(t, greedy, "echo started; "+forty, harness.Args{"wait_seconds": 0})
+	r = c.Run(t, greedy, "echo started; "+strings.Replace(twenty, ">go", "sleep 600", 1), harness.Args{"wait_seconds": 0})
 	c.OK(t, "read_output", harness.Args{"session_id": greedy, "command_id": r.Str("command_id"), "wait_seconds": 10})
 	require.Equal(t, "stopped", stop(t, c, greedy, r, "TERM").Str("status"))
 	require.Equal(t, "back\n", c.Run(t, greedy, "echo back").Str("stdout"))

@@ -51,15 +51,19 @@ func TestG1ManyLargeAnswers(t *testing.T) {
 	id := c.StartSession(t, nil)
 	const calls = 24
 	var pending []*harness.Pending
+	large := harness.Args{
+		"session_id": id, "max_output_bytes": 262144,
+		"command": "echo >> ready; until test -e go; do sleep 0.02; done; seq 1 40000 | tee /proc/self/fd/2 | cat",
+	}
 	for i := range calls {
-		pending = append(pending, c.Go(t, fmt.Sprintf("large-%d", i), "run_command", harness.Args{
-			"session_id": id, "max_output_bytes": 262144,
-			"command": "echo >> ready; until test -e go; do sleep 0.02; done; seq 1 40000 | tee /proc/self/fd/2 | cat",
-		}))
+		pending = append(pending, c.Go(t, fmt.Sprintf("large-%d", i), "run_command", large))
 	}
 	require.Equal(t, "ready\n", c.Run(t, id, fmt.Sprintf("until [ $(wc -l < ready) = %d ]; do sleep 0.05; done; touch go; echo ready", calls)).Str("stdout"))
-	for _, p := range pending {
+	for i, p := range pending {
 		r, _ := p.Wait(t)
+		if r.Code() == "DeadlineExceeded" { // a busy machine: the same call ID, as the message says
+			r = c.Until(t, fmt.Sprintf("large-%d", i), "run_command", large)
+		}
 		require.False(t, r.IsError, r.Text)
 		require.Equal(t, 228894, r.Num("stdout_bytes"))
 		require.Equal(t, 228894, r.Num("stderr_bytes"))

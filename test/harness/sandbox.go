@@ -1,7 +1,10 @@
 package harness
 
 import (
+	"archive/tar"
+	"errors"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -71,6 +74,21 @@ func (s *Server) AsRoot(t *testing.T, sessionID, script string) string {
 	out, err := io.ReadAll(attached.Reader)
 	require.NoError(t, err)
 	return string(out)
+}
+
+// EngineCopy tells how long the engine itself takes to copy a folder into a
+// sandbox, to /tmp.
+func (s *Server) EngineCopy(t *testing.T, sessionID, dir string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	r, w := io.Pipe()
+	go func() {
+		archive := tar.NewWriter(w)
+		err := archive.AddFS(os.DirFS(dir))
+		w.CloseWithError(errors.Join(err, archive.Close()))
+	}()
+	require.NoError(t, s.docker.CopyToContainer(t.Context(), s.Container(t, sessionID).ID, "/tmp", r, container.CopyToContainerOptions{}))
+	return time.Since(began)
 }
 
 // RemoveContainer takes a session's container away behind the server's back.
