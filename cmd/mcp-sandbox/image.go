@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +19,9 @@ import (
 // customTag is the default name of an image with further packages. It is not
 // the default image's: `make setup` brings that one back to its own recipe.
 const customTag = "mcp-sandbox/custom:latest"
+
+// buildEnds is what a build that is interrupted gets to remove its folder.
+const buildEnds = 10 * time.Second
 
 func newImage(p process) *cobra.Command {
 	c := &cobra.Command{Use: "image", Short: "Make images for sandboxes"}
@@ -59,8 +65,15 @@ func buildImage(ctx context.Context, p process, tag string, packages []string) e
 		args = append(args, "--packages", strings.Join(packages, ","))
 	}
 	cmd := exec.CommandContext(ctx, "bash", args...) // our own script; it checks its arguments
-	cmd.Stdout, cmd.Stderr = p.stderr, p.stderr
-	if err := cmd.Run(); err != nil {
+	log := newBuildLog(p.stderr)
+	cmd.Stdout, cmd.Stderr = io.Discard, log // its stdout is the name that we gave
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, buildEnds
+	done := make(chan struct{})
+	go log.tick(done)
+	err = cmd.Run()
+	close(done)
+	log.end(err != nil)
+	if err != nil {
 		return fmt.Errorf("build image %s: %w", tag, err)
 	}
 	if tag == defaultimage.Ref {

@@ -24,8 +24,19 @@ const timeout = 2 * time.Minute
 // frontDoors gives the client configuration of each way in, as a file.
 func frontDoors(t *testing.T) map[string]string {
 	t.Helper()
-	s := harness.Start(t, "--default-image", "mcp-sandbox/default:latest")
-	return map[string]string{"http": write(t, printed(t, s.Log()))}
+	const image = "mcp-sandbox/default:latest"
+	s := harness.Start(t, "--default-image", image)
+	b := harness.NewBackground(t, "MCP_SANDBOX_DEFAULT_IMAGE="+image)
+	env := map[string]string{}
+	for _, setting := range b.Env {
+		name, value, _ := strings.Cut(setting, "=")
+		env[name] = value
+	}
+	stdio, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"mcp-sandbox": map[string]any{
+		"command": harness.Binary(t), "args": []string{"stdio"}, "env": env,
+	}}})
+	require.NoError(t, err)
+	return map[string]string{"http": write(t, printed(t, s.Log())), "stdio": write(t, stdio)}
 }
 
 // printed is the configuration that the server prints for pasting.
