@@ -16,12 +16,17 @@ var ErrSandboxGone = errors.New("sandbox is gone")
 // is late and must change nothing.
 var ErrSuperseded = errors.New("sandbox was superseded by a newer incarnation")
 
+// ErrRefused says that the engine answered and did not do what it was asked. It
+// may be of the moment, so that it is asked again, but not for ever.
+var ErrRefused = errors.New("the engine refuses")
+
 // Backend provides sandboxes on one host. All methods are safe for concurrent
 // use and idempotent; all end when ctx does.
 //
 // Errors: *session.Error for what the caller of a tool must know (image
 // unknown, a limit the engine cannot enforce), ErrSandboxGone and
-// ErrSuperseded as documented, anything else is a passing fault worth a retry.
+// ErrSuperseded as documented, ErrRefused wrapped with the engine's words,
+// anything else is a passing fault worth a retry.
 // backendtest is the conformance suite.
 type Backend interface {
 	// HostID names this host and its engine, the same over restarts of both.

@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -60,6 +62,37 @@ func TestErrorsOfCalls(t *testing.T) {
 				return
 			}
 			requireFinal(t, err, row.failure)
+		})
+	}
+}
+
+// An engine that refuses to run a sandbox each time is believed in the end; one
+// that does not answer is waited for.
+func TestRefusalOfTheEngineIsFinalInTheEnd(t *testing.T) {
+	for name, activity := range map[string]string{"create": activities.CreateSandbox, "revive": activities.ReviveSandbox} {
+		t.Run(name, func(t *testing.T) {
+			for err, final := range map[error]bool{errFault: false, fmt.Errorf("start: %w: no such runtime", activities.ErrRefused): true} {
+				var suite testsuite.WorkflowTestSuite
+				env := suite.NewTestWorkflowEnvironment()
+				activities.NewHost(&stubBackend{err: err}, nil).Register(env)
+				env.ExecuteWorkflow(func(ctx workflow.Context) error {
+					ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+						StartToCloseTimeout: time.Minute, ScheduleToCloseTimeout: 2 * time.Minute,
+						RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 2 * time.Second, MaximumAttempts: 25},
+					})
+					var arg any = activities.SandboxSpec{}
+					if activity == activities.ReviveSandbox {
+						arg = activities.SandboxRef{}
+					}
+					return workflow.ExecuteActivity(ctx, activity, arg).Get(ctx, nil)
+				})
+				if final {
+					requireFinal(t, env.GetWorkflowError(), string(session.Unavailable))
+					require.ErrorContains(t, env.GetWorkflowError(), "no such runtime", "the engine's own words")
+				} else {
+					requireRetried(t, env.GetWorkflowError())
+				}
+			}
 		})
 	}
 }

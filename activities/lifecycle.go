@@ -3,7 +3,10 @@ package activities
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
+
+	"go.temporal.io/sdk/activity"
 
 	"github.com/mcp-sandbox/mcp-sandbox/guest"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
@@ -16,7 +19,7 @@ func (h *Host) createSandbox(ctx context.Context, spec SandboxSpec) (Sandbox, er
 	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return sb, gone(SandboxRef{SessionID: spec.SessionID, Incarnation: spec.Incarnation}, err)
 	}
-	return sb, report(err)
+	return sb, h.reportRefusal(ctx, spec.SessionID, err)
 }
 
 func (h *Host) reviveSandbox(ctx context.Context, ref SandboxRef) (Sandbox, error) {
@@ -26,7 +29,25 @@ func (h *Host) reviveSandbox(ctx context.Context, ref SandboxRef) (Sandbox, erro
 	if errors.Is(err, ErrSandboxGone) || errors.Is(err, ErrSuperseded) {
 		return sb, gone(ref, err)
 	}
-	return sb, report(err)
+	return sb, h.reportRefusal(ctx, ref.SessionID, err)
+}
+
+// refusals is how often an engine may refuse to run a sandbox before that is
+// final: with the back-off of these activities about half a minute.
+const refusals = 20
+
+// reportRefusal is report for what makes and starts sandboxes.
+func (h *Host) reportRefusal(ctx context.Context, sessionID string, err error) error {
+	if !errors.Is(err, ErrRefused) || activity.GetInfo(ctx).Attempt < refusals {
+		return report(err)
+	}
+	h.log.ErrorContext(ctx, "the engine refuses to run a sandbox", session.KeySession, sessionID, "error", err)
+	const most = 300
+	words := err.Error()
+	if len(words) > most {
+		words = strings.ToValidUTF8(words[:most], "") + " ..."
+	}
+	return session.EncodeError(session.Wrap(err, session.Unavailable, "the engine refuses to run the sandbox: %s", words))
 }
 
 func (h *Host) removeSession(ctx context.Context, sessionID string) error {

@@ -132,6 +132,9 @@ func (r *run) recover(ctx workflow.Context, seen int) {
 	}
 	workflow.GetLogger(ctx).Warn("sandbox is lost", session.KeySession, r.in.SessionID, "error", err)
 	r.st.Reason = "its container was removed"
+	if e := session.DecodeError(err); e.Code == session.Unavailable {
+		r.st.Reason = e.Message
+	}
 	r.setStatus(ctx, session.StatusLost)
 }
 

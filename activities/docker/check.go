@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/system"
 
+	"github.com/mcp-sandbox/mcp-sandbox/activities"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
@@ -88,6 +90,9 @@ var errEngine = errors.New("docker engine")
 func engineErr(step string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errdefs.IsInternal(err) || errdefs.IsInvalidArgument(err) || errdefs.IsPermissionDenied(err) || errdefs.IsNotImplemented(err) {
+		return fmt.Errorf("%w: %s: %w: %w", errEngine, step, activities.ErrRefused, err)
 	}
 	return fmt.Errorf("%w: %s: %w", errEngine, step, err)
 }
