@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"github.com/mcp-sandbox/mcp-sandbox/guest"
 	"github.com/mcp-sandbox/mcp-sandbox/session"
@@ -27,7 +28,20 @@ func (h *Host) runCommand(ctx context.Context, t Task[session.RunCommandIn]) (se
 	if t.In.Stdin != nil {
 		req.Stdin = []byte(*t.In.Stdin)
 	}
-	return onGuest(ctx, h, t.Ref, func(ctx context.Context, g guest.API) (session.RunCommandOut, error) {
+	var details func() any
+	progress := &commandProgress{callID: t.CallID}
+	tells := t.Progress && t.NearMS == 0 && req.WaitMS > followEvery.Milliseconds()
+	if tells {
+		details = progress.details
+	}
+	return onGuestTelling(ctx, h, t.Ref, details, func(ctx context.Context, g guest.API) (session.RunCommandOut, error) {
+		if tells {
+			followed, stop := context.WithCancel(ctx)
+			var following sync.WaitGroup
+			following.Go(func() { progress.follow(followed, g) })
+			defer following.Wait()
+			defer stop()
+		}
 		c, err := g.Run(ctx, req)
 		if err == nil {
 			traceCommand(ctx, t, c)

@@ -45,6 +45,8 @@ type Task[In any] struct {
 	NearMS int64 `json:"near_ms,omitempty"`
 	// MemoryMB is the session's memory limit, for messages.
 	MemoryMB int `json:"memory_mb,omitempty"`
+	// Progress has RunCommand tell of the command's output in its heartbeats.
+	Progress bool `json:"progress,omitempty"`
 }
 
 // None is the argument or result of an activity that has none.

@@ -50,22 +50,3 @@ func adminCopy[In, Out any](ctx context.Context, a *Admin, op Operation[In, Out]
 	}
 	return out, a.explain(ctx, err)
 }
-
-// CopyProgress tells how far a copy is, as far as its worker has said.
-func (a *Admin) CopyProgress(ctx context.Context, sessionID, callID string) (CopyProgress, bool) {
-	resp, err := a.client.temporal.DescribeWorkflowExecution(ctx, WorkflowIDPrefix+sessionID, "")
-	if err != nil {
-		return CopyProgress{}, false
-	}
-	c := DataConverter()
-	for _, p := range resp.GetPendingActivities() {
-		var progress CopyProgress
-		if p.GetHeartbeatDetails() == nil || c.FromPayloads(p.GetHeartbeatDetails(), &progress) != nil {
-			continue
-		}
-		if progress.CallID == callID {
-			return progress, true
-		}
-	}
-	return CopyProgress{}, false
-}

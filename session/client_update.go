@@ -51,7 +51,7 @@ func (c *Client) update(ctx context.Context, to target, operation string, call C
 	defer release()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		var again bool
-		req := Request[any]{Owner: call.Owner, Digest: digest, In: in, LeftMS: left(ctx)}
+		req := Request[any]{Owner: call.Owner, Digest: digest, In: in, LeftMS: left(ctx), Progress: call.Progress}
 		again, err = c.tryUpdate(ctx, operation, req, out, &meta)
 		if err == nil {
 			return meta, nil

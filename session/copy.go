@@ -75,6 +75,8 @@ type CopyProgress struct {
 	TotalBytes int64  `json:"total_bytes,omitempty"`
 }
 
+func (p CopyProgress) call() string { return p.CallID }
+
 // The phases of a copy in the worker.
 const (
 	CopySending   = "sending"   // contents go to the sandbox

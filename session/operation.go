@@ -21,6 +21,8 @@ type Call struct {
 	// CallID identifies this use of the operation: 1 to 128 of [A-Za-z0-9_-]. The
 	// same ID again gives the same answer. Empty has Do make one.
 	CallID string
+	// Progress has run_command tell what its command prints (CommandProgress).
+	Progress bool
 }
 
 // Meta is what a call's answer is joined to: Temporal's history of it.
@@ -66,6 +68,8 @@ type Request[In any] struct {
 	// call is cut short to it, as an answer that comes later reaches nobody. 0 is
 	// no such bound.
 	LeftMS int64 `json:"left_ms,omitempty"`
+	// Progress is the call's.
+	Progress bool `json:"progress,omitempty"`
 }
 
 // Response is the result of every update. Temporal answers a repeated update ID

@@ -73,8 +73,8 @@ func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *se
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience(req))
 	defer cancel()
-	stop := reportProgress(ctx, req, h.opts.ProgressEvery)
-	defer stop()
+	progress := h.reportProgress(ctx, req)
+	defer progress.stop()
 	if !h.spec.Global {
 		found, err := h.findSession(ctx, req, args)
 		if err != nil {
@@ -83,6 +83,7 @@ func (h *handler) attempt(ctx context.Context, req mcp.CallToolRequest, call *se
 		call.SessionID, *note = found.SessionID, found.Note
 		delete(args, argSession)
 	}
+	call.Progress = progress.follow(*call)
 	if err := ctx.Err(); err != nil {
 		return a, err // cancelled before anything happened
 	}

@@ -46,6 +46,57 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// A run_command tells what its command prints; other calls, and one without a
+// token, do not look.
+func TestProgressTellsTheLastLine(t *testing.T) {
+	for name, row := range map[string]struct {
+		tool, args string
+		token      any
+		follows    bool
+	}{
+		"a command":         {"run_command", `{"session_id":"s_1","command":"make"}`, "token", true},
+		"without a token":   {"run_command", `{"session_id":"s_1","command":"make"}`, nil, false},
+		"of something else": {"get_session", `{"session_id":"s_1"}`, "token", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := false
+				slow := func(_ context.Context, _ string, c session.Call, _, _ any) error {
+					asked = c.Progress
+					time.Sleep(12 * time.Second)
+					return nil
+				}
+				var looked []session.Call
+				c := inProcess(t, tools.Options{Caller: &caller{answer: slow}, Progress: func(_ context.Context, c session.Call) string {
+					looked = append(looked, c)
+					if len(looked) == 1 {
+						return ""
+					}
+					return "compiling"
+				}})
+				var messages []string
+				c.OnNotification(func(n mcp.JSONRPCNotification) {
+					messages = append(messages, n.Params.AdditionalFields["message"].(string))
+				})
+				req := request(row.tool, row.args)
+				if row.token != nil {
+					req.Params.Meta = &mcp.Meta{ProgressToken: row.token}
+				}
+				require.False(t, call(t, c, req).IsError)
+				synctest.Wait()
+				require.Equal(t, row.follows, asked, "the session is asked to tell")
+				if !row.follows {
+					require.Empty(t, looked)
+					return
+				}
+				require.Equal(t, "s_1", looked[0].SessionID)
+				require.NotEmpty(t, looked[0].CallID)
+				require.Equal(t, []string{"run_command: waiting for 5s", "run_command: waiting for 10s; last output: compiling"}, messages)
+			})
+		})
+	}
+}
+
 // Over HTTP the notifications come on the call's own stream, before its result.
 func TestProgressOverHTTP(t *testing.T) {
 	for _, revision := range revisions {

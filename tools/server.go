@@ -60,6 +60,10 @@ type Options struct {
 	// context is fresh, with a deadline of 5 s. It may come before the call has
 	// reached its session, and after it has ended. Default: nothing is stopped.
 	Interrupt func(ctx context.Context, call session.Call) error
+	// Progress gives the last line that the command of a waiting run_command has
+	// printed, "" if it is not known. Its context has a deadline of 2 s. Default:
+	// progress notifications tell the time only.
+	Progress func(ctx context.Context, call session.Call) string
 	// TraceID names the trace of a call. Default: that of ctx's OpenTelemetry span.
 	TraceID func(ctx context.Context) string
 	// Now is the clock for logged durations. Default: time.Now.

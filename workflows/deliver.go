@@ -61,6 +61,7 @@ func toGuest[In, Out any](ctx workflow.Context, r *run, c call, req request, in 
 		sent := workflow.Now(ctx)
 		task := activities.Task[In]{
 			Ref: r.st.Sandbox.Ref, CallID: c.id, Digest: c.digest, In: in, Env: req.env, MemoryMB: r.in.Start.MemoryMB,
+			Progress: c.progress,
 		}
 		if !c.answerBy.IsZero() {
 			task.LeftMS = max(1, c.answerBy.Sub(sent).Milliseconds())

@@ -17,6 +17,7 @@ type call struct {
 	bytes  int // of the request
 	// answerBy is when its caller needs an answer, the zero time for never.
 	answerBy time.Time
+	progress bool // its caller wants to be told of any
 }
 
 // registerHandlers registers all of a session's updates and its query.
@@ -48,7 +49,7 @@ func handle[In, Out any](ctx workflow.Context, r *run, op session.Operation[In, 
 ) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, op.Name,
 		func(ctx workflow.Context, req session.Request[In]) (session.Response[Out], error) {
-			c := call{id: workflow.GetCurrentUpdateInfo(ctx).ID, digest: req.Digest, bytes: payloadBytes(req)}
+			c := call{id: workflow.GetCurrentUpdateInfo(ctx).ID, digest: req.Digest, bytes: payloadBytes(req), progress: req.Progress}
 			if req.LeftMS > 0 {
 				c.answerBy = workflow.Now(ctx).Add(time.Duration(req.LeftMS) * time.Millisecond)
 			}

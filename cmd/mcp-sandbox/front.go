@@ -140,6 +140,10 @@ func (c *frontConfig) tools(sessions *session.Client, log *slog.Logger) tools.Op
 	return tools.Options{
 		Caller: sessions, Version: version, Toolsets: c.toolsets, Networks: c.networks, Logger: log,
 		Interrupt: sessions.Interrupt,
+		Progress: func(ctx context.Context, call session.Call) string {
+			p, _ := sessions.CommandProgress(ctx, call)
+			return p.LastLine
+		},
 	}
 }
 

@@ -29,6 +29,11 @@ func TestThreeProcesses(t *testing.T) {
 	id := c.StartSession(t, nil)
 	require.Equal(t, "hi\n", c.Run(t, id, "echo hi").Str("stdout"))
 
+	// C2: the worker sees the output, and the front tells of it.
+	told := c.WithProgress().Run(t, id, "for i in 1 2 3 4 5 6 7; do echo line $i; sleep 1; done")
+	require.NotEmpty(t, told.Progress)
+	require.Regexp(t, `^run_command: waiting for 5s; last output: line [2-5]$`, told.Progress[0])
+
 	// G2: the worker is killed after the start and before the result.
 	counted := harness.Args{"session_id": id, "command": fmt.Sprintf(counting, 0, 3)}
 	pending := c.Go(t, "g2", "run_command", counted)

@@ -21,6 +21,14 @@ type Client struct {
 	url, token string
 	// The trace context in `_meta` and in the HTTP header; "" is none.
 	traceMeta, traceHeader string
+	progress               bool
+}
+
+// WithProgress makes a client that asks to be told of each call's progress.
+func (c *Client) WithProgress() *Client {
+	d := *c
+	d.progress = true
+	return &d
 }
 
 // WithTrace makes a client that sends a traceparent in `_meta`, in the HTTP
@@ -41,6 +49,7 @@ type Result struct {
 	Structured map[string]any
 	Meta       map[string]any
 	Raw        json.RawMessage
+	Progress   []string // the messages of progress notifications
 }
 
 // Code is the error's code, "" for a success.
@@ -137,6 +146,9 @@ func (c *Client) Try(ctx context.Context, callID, tool string, args Args) (Resul
 	if c.traceMeta != "" {
 		meta["traceparent"] = c.traceMeta
 	}
+	if c.progress {
+		meta["progressToken"] = "harness"
+	}
 	if args == nil {
 		args = Args{}
 	}
@@ -177,9 +189,17 @@ func (c *Client) post(ctx context.Context, method, name string, params Args) (Re
 // parse reads a JSON answer, or the last message of an event stream.
 func parse(status int, body []byte) (Result, error) {
 	text := string(body)
+	var progress []string
 	for line := range strings.Lines(text) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
 			text = data
+			var told struct {
+				Method string
+				Params struct{ Message string }
+			}
+			if json.Unmarshal([]byte(data), &told) == nil && told.Method == "notifications/progress" {
+				progress = append(progress, told.Params.Message)
+			}
 		}
 	}
 	var msg struct {
@@ -205,7 +225,7 @@ func parse(status int, body []byte) (Result, error) {
 	if err := json.Unmarshal(msg.Result, &res); err != nil {
 		return Result{}, fmt.Errorf("result %s: %w", msg.Result, err)
 	}
-	out := Result{IsError: res.IsError, Structured: res.Structured, Meta: res.Meta, Raw: msg.Result}
+	out := Result{IsError: res.IsError, Structured: res.Structured, Meta: res.Meta, Raw: msg.Result, Progress: progress}
 	for _, c := range res.Content {
 		out.Text += c.Text
 	}
