@@ -71,6 +71,15 @@ type Backend interface {
 	Close() error
 }
 
+// Watcher is a Backend that can tell of a sandbox's death at once, and not only
+// when it is next used.
+type Watcher interface {
+	// Watch calls died for each container of this installation that has ended
+	// without being asked to by this backend, until ctx ends. It may tell of one
+	// more than once, also of a superseded one, and calls died one at a time.
+	Watch(ctx context.Context, died func(SandboxRef))
+}
+
 // SandboxSpec describes the sandbox to create.
 type SandboxSpec struct {
 	SessionID   string `json:"session_id"`

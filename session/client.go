@@ -147,6 +147,16 @@ func (c *Client) Interrupt(ctx context.Context, call Call) error {
 	return nil
 }
 
+// Look has a session look whether its sandbox still runs. It is for the worker of
+// the session's host; a session that has ended is no error.
+func (c *Client) Look(ctx context.Context, sessionID string, incarnation int) error {
+	err := c.signal(ctx, Call{SessionID: sessionID}, SignalLook, Look{Incarnation: incarnation})
+	if err == nil || closed(err) {
+		return nil
+	}
+	return c.explain(ctx, err)
+}
+
 // signal sends a signal to a session's workflow.
 func (c *Client) signal(ctx context.Context, call Call, name string, arg any) error {
 	workflowID := WorkflowIDPrefix + call.SessionID

@@ -167,6 +167,12 @@ type End struct {
 	Reason string `json:"reason"`
 }
 
+// Look is the argument of SignalLook. One for another incarnation than the
+// session's own is ignored.
+type Look struct {
+	Incarnation int `json:"incarnation"`
+}
+
 // Asker is the argument of QueryStatus: who asks.
 type Asker struct {
 	Owner string `json:"owner"`

@@ -27,6 +27,9 @@ const (
 	SignalTouch = "touch"
 	// SignalEnd ends the session; argument End.
 	SignalEnd = "end"
+	// SignalLook has the session look whether its sandbox still runs, as the host's
+	// worker saw it die; argument Look.
+	SignalLook = "look"
 )
 
 // Queries of the session and snapshot workflows.

@@ -39,6 +39,9 @@ func (r *run) resume(ctx workflow.Context) {
 	for _, id := range r.st.Interrupted {
 		r.interrupt(ctx, id)
 	}
+	if r.st.Look {
+		r.look(ctx)
+	}
 }
 
 // Reasons of an end.

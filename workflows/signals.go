@@ -25,7 +25,7 @@ func (r *run) listen(ctx workflow.Context) {
 
 // signalled tells whether signals wait to be taken.
 func (r *run) signalled(ctx workflow.Context) bool {
-	for _, name := range []string{session.SignalEnd, session.SignalTouch, session.SignalInterrupt} {
+	for _, name := range []string{session.SignalEnd, session.SignalTouch, session.SignalInterrupt, session.SignalLook} {
 		if workflow.GetSignalChannel(ctx, name).Len() > 0 {
 			return true
 		}
@@ -50,6 +50,12 @@ func (r *run) takeSignals(ctx workflow.Context) {
 		var s session.Interrupt
 		if ch.ReceiveAsync(&s) {
 			r.onInterrupt(ctx, s)
+		}
+	}
+	for ch := workflow.GetSignalChannel(ctx, session.SignalLook); ch.Len() > 0; {
+		var s session.Look
+		if ch.ReceiveAsync(&s) && s.Incarnation == r.st.Incarnation {
+			r.look(ctx)
 		}
 	}
 }

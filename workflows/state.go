@@ -33,6 +33,10 @@ type state struct {
 	// Interrupted are calls to be interrupted that are not known to have
 	// ended, for the next run to go on with; the newest maxInterrupted.
 	Interrupted []string `json:"interrupted,omitempty"`
+	// Look is that the sandbox is to be looked at, Looked when it last was, for a
+	// death that the session was told of.
+	Look   bool      `json:"look,omitempty"`
+	Looked time.Time `json:"looked,omitzero"`
 	// Done are the lifecycle calls that took effect; the newest maxDone.
 	Done []doneCall `json:"done,omitempty"`
 }
@@ -52,7 +56,8 @@ type run struct {
 	ending    bool // the end was asked for
 	busy      bool // the sandbox is being changed: calls wait
 	changes   int  // how often it was changed
-	pending   int  // interrupts at work
+	pending   int  // interrupts and looks at work
+	looking   bool
 	calls     int  // handlers at work on a call
 	nearSick  bool // the last near call got no answer
 	lifecycle workflow.Mutex

@@ -78,6 +78,8 @@ type Backend struct {
 	derive  singleflight.Group // by base image ID
 	streams *streams
 	commits commits
+	// removing are the IDs of containers whose removal is at work here.
+	removing sync.Map
 
 	version  types.Version
 	platform Platform

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -39,6 +40,9 @@ func (b *Backend) RemoveSession(ctx context.Context, sessionID string) error {
 
 // removeContainer kills and removes a container, and returns when it is gone.
 func (b *Backend) removeContainer(ctx context.Context, id string, paused bool) error {
+	b.removing.Store(id, nil)
+	// The event of its death may come a moment after the answer.
+	defer time.AfterFunc(watchPause, func() { b.removing.Delete(id) })
 	b.streams.dropContainer(id)
 	if paused {
 		// A frozen process dies only when it is thawed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -82,6 +83,7 @@ type hostWorker struct {
 	backend      *docker.Backend
 	shared, host worker.Worker
 	blobs        *keptBlobs
+	stopWatch    func()
 }
 
 // startHostWorker connects to the engine and starts both workers.
@@ -97,7 +99,7 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		blobs.stop()
 		return nil, err
 	}
-	w := &hostWorker{backend: backend, blobs: blobs}
+	w := &hostWorker{backend: backend, blobs: blobs, stopWatch: func() {}}
 	w.shared = worker.New(conn.Client, session.TaskQueue, worker.Options{
 		StickyScheduleToStartTimeout: stickyTimeout, WorkerStopTimeout: stopTimeout,
 		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 4,
@@ -120,7 +122,31 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		w.stop()
 		return nil, err
 	}
+	w.stopWatch = watchSandboxes(ctx, backend, sessions, log)
 	return w, nil
+}
+
+// lookTimeout bounds telling a session of its sandbox's death.
+const lookTimeout = 10 * time.Second
+
+// watchSandboxes tells sessions when their sandbox died, until it is stopped.
+func watchSandboxes(ctx context.Context, w activities.Watcher, sessions *session.Client, log *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		w.Watch(ctx, func(ref activities.SandboxRef) {
+			log.InfoContext(ctx, "a sandbox died", session.KeySession, ref.SessionID, "container", ref.ContainerID)
+			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+			defer cancel()
+			if err := sessions.Look(ctx, ref.SessionID, ref.Incarnation); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "the session was not told of its sandbox's death; its next call notices", session.KeySession, ref.SessionID, "error", err)
+			}
+		})
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
 }
 
 func (w *hostWorker) start() error {
@@ -136,6 +162,7 @@ func (w *hostWorker) start() error {
 // stop takes no new work, gives what is at work a moment and closes the engine's
 // connection. Sandboxes and their commands go on.
 func (w *hostWorker) stop() {
+	w.stopWatch()
 	w.shared.Stop()
 	w.host.Stop()
 	w.blobs.stop()

@@ -91,6 +91,12 @@ func (s *Server) EngineCopy(t *testing.T, sessionID, dir string) time.Duration {
 	return time.Since(began)
 }
 
+// KillContainer kills a session's container behind the server's back.
+func (s *Server) KillContainer(t *testing.T, sessionID string) {
+	t.Helper()
+	require.NoError(t, s.docker.ContainerKill(t.Context(), s.Container(t, sessionID).ID, "KILL"))
+}
+
 // RemoveContainer takes a session's container away behind the server's back.
 func (s *Server) RemoveContainer(t *testing.T, sessionID string) {
 	t.Helper()
