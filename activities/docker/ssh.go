@@ -53,7 +53,7 @@ func dialCommand(argv []string) (net.Conn, error) {
 		cancel()
 		return nil, fmt.Errorf("reach the engine over ssh: %w", err)
 	}
-	return &commandConn{cmd: cmd, cancel: cancel, in: stdin, out: stdout, said: said}, nil
+	return &commandConn{cmd: cmd, cancel: cancel, in: stdin, out: stdout, said: said, done: make(chan struct{})}, nil
 }
 
 // commandConn has no deadlines: closing it ends what waits.
@@ -64,11 +64,32 @@ type commandConn struct {
 	out    io.ReadCloser
 	said   *head
 	once   sync.Once
+	done   chan struct{} // closed when it has ended and been waited for
+}
+
+// sshEnds is how long a command that has closed its stdout may take to end.
+const sshEnds = time.Second
+
+// ended waits for the command in the background, once.
+func (c *commandConn) ended() <-chan struct{} {
+	c.once.Do(func() {
+		go func() {
+			defer close(c.done)
+			_ = c.cmd.Wait() // ended by itself or killed: its error says nothing
+		}()
+	})
+	return c.done
 }
 
 func (c *commandConn) Read(p []byte) (int, error) {
 	n, err := c.out.Read(p)
 	if err != nil && n == 0 {
+		// What it said on stderr is copied by another goroutine, and all there only
+		// when it has been waited for.
+		select {
+		case <-c.ended():
+		case <-time.After(sshEnds):
+		}
 		if text := c.said.String(); text != "" {
 			err = fmt.Errorf("%w: ssh: %s", err, text)
 		}
@@ -82,11 +103,9 @@ func (c *commandConn) Write(p []byte) (int, error) { return c.in.Write(p) }
 func (c *commandConn) CloseWrite() error { return c.in.Close() }
 
 func (c *commandConn) Close() error {
-	c.once.Do(func() {
-		_ = c.in.Close()
-		c.cancel()
-		_ = c.cmd.Wait() // killed, so its error says nothing
-	})
+	_ = c.in.Close()
+	c.cancel()
+	<-c.ended()
 	return nil
 }
 

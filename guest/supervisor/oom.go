@@ -1,11 +1,13 @@
 package supervisor
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ChildOOMScore is the oom_score_adj of commands and file operations. PID 1 has
@@ -43,6 +45,26 @@ func (m *oomMarker) loop(id *Identity) {
 	}
 }
 
+// A process that has become its user's and is about to run its program is root's
+// in /proc until the kernel is done with that, a few instructions after it has
+// closed its files and so told of its start. On a busy machine it may be held up
+// there.
+const (
+	markTries = 200
+	markPause = time.Millisecond
+)
+
+func openMark(pid string) (fd int, err error) {
+	for range markTries {
+		fd, err = syscall.Open("/proc/"+pid+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+		if !errors.Is(err, syscall.EACCES) {
+			return fd, err
+		}
+		time.Sleep(markPause)
+	}
+	return fd, err
+}
+
 // maxMarkDepth is far more than a shell can fork in the moment before its mark.
 const maxMarkDepth = 16
 
@@ -50,7 +72,7 @@ const maxMarkDepth = 16
 // those it has forked already: on a busy machine the shell may be that fast. A
 // child that was orphaned within that moment keeps the guest's own score.
 func markTree(pid string, buf []byte, depth int) {
-	fd, err := syscall.Open("/proc/"+pid+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	fd, err := openMark(pid)
 	if err != nil {
 		return
 	}
