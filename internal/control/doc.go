@@ -65,6 +65,6 @@ type Attach struct {
 // SessionReply names a connection's default session.
 type SessionReply struct {
 	SessionID string `json:"session_id"`
-	// Fresh: this request has started it, so that nothing is in it yet.
+	// Fresh: it is this connection's to fill, as no call has used it yet.
 	Fresh bool `json:"fresh"`
 }

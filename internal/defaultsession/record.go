@@ -22,10 +22,12 @@ const connectionRecords = 31 * 24 * time.Hour
 
 // record is a file: the session that a name or a connection stands for.
 type record struct {
-	CallID    string    `json:"call_id"` // it is started under
-	SessionID string    `json:"session_id"`
-	Started   bool      `json:"started"` // false: it may have been
-	At        time.Time `json:"at"`
+	CallID    string `json:"call_id"` // it is started under
+	SessionID string `json:"session_id"`
+	Started   bool   `json:"started"` // false: it may have been
+	// Unused: no call has used it, so that it may still be filled.
+	Unused bool      `json:"unused,omitempty"`
+	At     time.Time `json:"at"`
 }
 
 // readRecord gives the zero record where there is none.

@@ -54,7 +54,9 @@ type entry struct {
 	label string // of its sessions; "" for a connection's
 	first string // the call ID of its first session; "" is any
 
-	users int // connections; under the store's mutex
+	// Under the store's mutex:
+	users  map[string]int // connections, by ID
+	filler string         // the ID of the connection that is to fill the session
 
 	busy  chan struct{} // holds an element while one uses what is below
 	known bool          // rec is what the file says
@@ -92,6 +94,7 @@ func CheckName(name string) error {
 // Connection is a client that may leave session_id out.
 type Connection struct {
 	entry *entry
+	id    string
 
 	mu    sync.Mutex
 	named string // the session that a result has named
@@ -125,16 +128,26 @@ func (s *Store) Connection(id, name string) (*Connection, error) {
 		e = have
 	}
 	s.entries[e.path] = e
-	e.users++
-	return &Connection{entry: e}, nil
+	if e.users == nil {
+		e.users = map[string]int{}
+	}
+	e.users[id]++
+	return &Connection{entry: e, id: id}, nil
 }
 
 // Release forgets a connection that has ended; its record stays.
 func (s *Store) Release(c *Connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.entry.users--; c.entry.users == 0 {
-		delete(s.entries, c.entry.path)
+	e := c.entry
+	if e.users[c.id]--; e.users[c.id] == 0 {
+		delete(e.users, c.id)
+		if e.filler == c.id {
+			e.filler = ""
+		}
+	}
+	if len(e.users) == 0 {
+		delete(s.entries, e.path)
 	}
 }
 
@@ -153,16 +166,40 @@ func (s *Store) Session(ctx context.Context, use tools.DefaultUse) (tools.Defaul
 	if c == nil {
 		return tools.DefaultSession{}, errors.New("default session: no connection in the request's context")
 	}
-	id, _, err := s.resolve(ctx, c.entry, use)
+	id, err := s.resolve(ctx, c.entry, use, s.used)
 	if err != nil {
 		return tools.DefaultSession{}, err
 	}
 	return tools.DefaultSession{SessionID: id, Note: c.note(id)}, nil
 }
 
-// Start starts the connection's session or finds it; fresh tells which.
+// Start starts the connection's session or finds it. fresh is that it is this
+// connection's to fill: no call has used it, and no other connection that is
+// still there was told the same.
 func (s *Store) Start(ctx context.Context, c *Connection) (sessionID string, fresh bool, err error) {
-	return s.resolve(ctx, c.entry, tools.DefaultUse{Starts: true})
+	sessionID, err = s.resolve(ctx, c.entry, tools.DefaultUse{Starts: true}, func(e *entry) {
+		if !e.rec.Unused {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e.filler == "" {
+			e.filler = c.id
+		}
+		fresh = e.filler == c.id
+	})
+	return sessionID, fresh, err
+}
+
+// used notes that a call uses an entry's session, which is then nobody's to fill.
+func (s *Store) used(e *entry) {
+	if !e.rec.Unused {
+		return
+	}
+	e.rec.Unused = false
+	if err := writeRecord(e.path, e.rec); err != nil {
+		s.opts.Logger.Warn("record the use of a default session", session.KeySession, e.rec.SessionID, "error", err)
+	}
 }
 
 // note names a session to the connection, once.
@@ -180,28 +217,36 @@ func (c *Connection) note(sessionID string) string {
 	return fmt.Sprintf("[session_id %s: %s, used where no session_id is given]", sessionID, what)
 }
 
-// resolve gives an entry's session, starting one if need be.
-func (s *Store) resolve(ctx context.Context, e *entry, use tools.DefaultUse) (sessionID string, fresh bool, err error) {
+// resolve gives an entry's session, starting one if need be. found is called
+// before the entry is free for the next.
+func (s *Store) resolve(ctx context.Context, e *entry, use tools.DefaultUse, found func(*entry)) (sessionID string, err error) {
 	select {
 	case e.busy <- struct{}{}:
 		defer func() { <-e.busy }()
 	case <-ctx.Done():
-		return "", false, ctx.Err()
+		return "", ctx.Err()
 	}
+	if sessionID, err = s.find(ctx, e, use); err == nil {
+		found(e)
+	}
+	return sessionID, err
+}
+
+func (s *Store) find(ctx context.Context, e *entry, use tools.DefaultUse) (sessionID string, err error) {
 	if !e.known {
 		if e.rec, err = readRecord(e.path); err != nil {
-			return "", false, err
+			return "", err
 		}
 		e.known = true
 	}
 	if e.rec.Started {
 		if !s.hasEnded(ctx, e) || use.Resent || !use.Starts {
-			return e.rec.SessionID, false, nil
+			return e.rec.SessionID, nil
 		}
 		e.first, e.rec = "", record{}
 	}
 	if !use.Starts {
-		return "", false, session.Errorf(session.FailedPrecondition,
+		return "", session.Errorf(session.FailedPrecondition,
 			"this connection has no session yet; run_command or a file tool starts it, or give the session_id of another")
 	}
 	return s.start(ctx, e, use)
@@ -234,28 +279,28 @@ func (s *Store) hasEnded(ctx context.Context, e *entry) bool {
 
 // start starts a session under the recorded call ID, or a new one that is
 // recorded first. A recorded start of before may have run and ended since.
-func (s *Store) start(ctx context.Context, e *entry, use tools.DefaultUse) (sessionID string, fresh bool, err error) {
+func (s *Store) start(ctx context.Context, e *entry, use tools.DefaultUse) (sessionID string, err error) {
 	recorded := e.rec.CallID != ""
 	if !recorded {
 		callID := e.first
 		if callID == "" {
 			callID = session.NewCallID()
 		}
-		e.rec = record{CallID: callID, SessionID: s.opts.SessionID(s.opts.Owner, callID), At: time.Now().UTC()}
+		e.rec = record{CallID: callID, SessionID: s.opts.SessionID(s.opts.Owner, callID), At: time.Now().UTC(), Unused: true}
 		if err := writeRecord(e.path, e.rec); err != nil {
 			e.rec = record{}
-			return "", false, err
+			return "", err
 		}
 	}
 	err = s.startSession(ctx, e)
 	switch code := session.CodeOf(err); {
 	case err == nil:
 	case recorded && code == session.FailedPrecondition && use.Resent:
-		return e.rec.SessionID, false, nil // where the call was first
+		return e.rec.SessionID, nil // where the call was first
 	case ctx.Err() != nil:
-		return "", false, ctx.Err() // the next call goes on
+		return "", ctx.Err() // the next call goes on
 	case code == session.DeadlineExceeded:
-		return "", false, session.Errorf(session.Unavailable,
+		return "", session.Errorf(session.Unavailable,
 			"session %s, this connection's own, is still starting; nothing was done yet, call again", e.rec.SessionID)
 	default:
 		e.first, e.rec = "", record{}
@@ -265,14 +310,14 @@ func (s *Store) start(ctx context.Context, e *entry, use tools.DefaultUse) (sess
 		if rerr := os.Remove(e.path); rerr != nil {
 			s.opts.Logger.WarnContext(ctx, "forget a session that could not be started", "error", rerr)
 		}
-		return "", false, err
+		return "", err
 	}
 	e.rec.Started, e.alive = true, time.Now()
 	if err := writeRecord(e.path, e.rec); err != nil {
 		// What is written still leads to this session.
 		s.opts.Logger.WarnContext(ctx, "record a default session", session.KeySession, e.rec.SessionID, "error", err)
 	}
-	return e.rec.SessionID, true, nil
+	return e.rec.SessionID, nil
 }
 
 func (s *Store) startSession(ctx context.Context, e *entry) error {

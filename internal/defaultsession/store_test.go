@@ -72,8 +72,9 @@ func open(t *testing.T, e *engine, dir string) *defaultsession.Store {
 func newEngine() *engine { return &engine{live: map[string]bool{}} }
 
 const (
-	one = "11111111-0000-4000-8000-000000000000"
-	two = "22222222-0000-4000-8000-000000000000"
+	one   = "11111111-0000-4000-8000-000000000000"
+	two   = "22222222-0000-4000-8000-000000000000"
+	three = "33333333-0000-4000-8000-000000000000"
 )
 
 var (
@@ -234,8 +235,43 @@ func TestStart(t *testing.T) {
 	require.True(t, fresh)
 	again, fresh, err := s.Start(t.Context(), c)
 	require.NoError(t, err)
-	require.False(t, fresh)
+	require.True(t, fresh, "as long as no call has used it")
 	require.Equal(t, id, again)
+	require.Equal(t, id, use(t, s, defaultsession.WithConnection(t.Context(), c), start).SessionID)
+	_, fresh, err = s.Start(t.Context(), c)
+	require.NoError(t, err)
+	require.False(t, fresh)
+}
+
+// A session whose filling was cut off is filled by the next connection, and never
+// by two at a time.
+func TestWhoFills(t *testing.T) {
+	e, dir := newEngine(), t.TempDir()
+	s := open(t, e, dir)
+	fresh := func(s *defaultsession.Store, c *defaultsession.Connection) bool {
+		_, fresh, err := s.Start(t.Context(), c)
+		require.NoError(t, err)
+		return fresh
+	}
+	first, err := s.Connection(one, "work")
+	require.NoError(t, err)
+	second, err := s.Connection(two, "work")
+	require.NoError(t, err)
+	require.True(t, fresh(s, first))
+	require.False(t, fresh(s, second), "the first is at it")
+	s.Release(first) // killed
+	require.True(t, fresh(s, second))
+
+	s = open(t, e, dir) // so is the server
+	third, err := s.Connection(three, "work")
+	require.NoError(t, err)
+	require.True(t, fresh(s, third))
+	use(t, s, defaultsession.WithConnection(t.Context(), third), start)
+	s.Release(third)
+	s = open(t, e, dir)
+	last, err := s.Connection(one, "work")
+	require.NoError(t, err)
+	require.False(t, fresh(s, last), "a session that was used keeps what it has")
 }
 
 func TestRecords(t *testing.T) {
