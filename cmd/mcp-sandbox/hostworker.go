@@ -40,6 +40,7 @@ type hostConfig struct {
 	retention    time.Duration
 	nearWait     time.Duration
 	blobDir      string
+	reaper       reaperConfig
 }
 
 func (h *hostConfig) flags(f *pflag.FlagSet) {
@@ -47,6 +48,7 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.Int64Var(&h.pidsLimit, "pids-limit", docker.DefaultPidsLimit, "processes and threads of one sandbox")
 	f.StringVar(&h.runtime, "runtime", "", "OCI runtime of the engine for sandboxes, such as runsc")
 	h.network.flags(f)
+	h.reaper.flags(f)
 	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
 	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
 	f.DurationVar(&h.nearWait, "near-wait", 0, "how long a call is tried without a task on the host's queue (0: 100ms, negative: not at all)")
@@ -73,6 +75,9 @@ func (h *hostConfig) check() error {
 	case h.callBound <= 0:
 		return usagef("--call-bound: %s is no time at all", h.callBound)
 	}
+	if err := h.reaper.check(); err != nil {
+		return err
+	}
 	return h.network.check()
 }
 
@@ -82,6 +87,7 @@ type hostWorker struct {
 	backend      *docker.Backend
 	shared, host worker.Worker
 	blobs        *keptBlobs
+	schedule     *reaperSchedule // nil before the workers have started
 }
 
 // startHostWorker connects to the engine and starts both workers.
@@ -114,12 +120,14 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 	})
 	host := activities.NewHost(backend, log)
 	host.UseBlobs(blobs.store)
+	host.UseReaper(sessions, cfg.reaper.options)
 	host.Register(w.host)
 	activities.NewNear(host, backend.HostID()).Register(w.shared)
 	if err := w.start(); err != nil {
 		w.stop()
 		return nil, err
 	}
+	w.schedule = keepSchedule(ctx, conn.Client, backend.HostID(), cfg.reaper.every, log)
 	return w, nil
 }
 
@@ -136,6 +144,9 @@ func (w *hostWorker) start() error {
 // stop takes no new work, gives what is at work a moment and closes the engine's
 // connection. Sandboxes and their commands go on.
 func (w *hostWorker) stop() {
+	if w.schedule != nil {
+		w.schedule.stop()
+	}
 	w.shared.Stop()
 	w.host.Stop()
 	w.blobs.stop()
