@@ -102,7 +102,7 @@ func reaped(what string, err error) error {
 }
 
 // useAgain is how exactly it is known when a derived image was last used.
-const useAgain = 24 * time.Hour
+var useAgain = 24 * time.Hour
 
 // lastUsed tells when a derived image was last named, which noteUse makes the
 // time of its last use; zero where the engine does not tell.
