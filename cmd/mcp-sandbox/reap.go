@@ -37,6 +37,11 @@ func newReap(p process) *cobra.Command {
 			if err := writeReaped(p.stdout, reports, &out); err != nil {
 				return err
 			}
+			for _, r := range reports {
+				if r.Unlisted > 0 {
+					_, _ = fmt.Fprintf(p.stderr, "host %s: %d more are counted, but not listed\n", r.HostID, r.Unlisted)
+				}
+			}
 			return reapFailures(reports)
 		},
 	}.install(p, c)
@@ -69,8 +74,8 @@ func short(id string) string {
 	return id[:min(len(id), digits)]
 }
 
-// reapFailures tells of hosts that did not answer, of things that could not be
-// removed, and of what is not listed.
+// reapFailures tells of hosts that did not answer, and of things that could not
+// be removed.
 func reapFailures(reports []session.ReapReport) error {
 	var errs []error
 	for _, r := range reports {
@@ -78,7 +83,7 @@ func reapFailures(reports []session.ReapReport) error {
 		case r.Error != "":
 			errs = append(errs, fmt.Errorf("host %s: %s", r.HostID, r.Error))
 		case r.Failed > 0:
-			errs = append(errs, fmt.Errorf("host %s: %d things could not be removed; the next look tries again", r.HostID, r.Failed))
+			errs = append(errs, fmt.Errorf("host %s: %d could not be removed; the next look tries again", r.HostID, r.Failed))
 		}
 	}
 	return errors.Join(errs...)
