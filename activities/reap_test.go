@@ -75,6 +75,8 @@ func (l *lives) Life(_ context.Context, id, runID string) (session.Life, error) 
 	return session.LifeUnknown, nil
 }
 
+func (l *lives) ForgetReaps(context.Context, string, string) error { return errors.New("some other day") }
+
 func reap(t *testing.T, b *reapBackend, l *lives, in session.ReapInput) (session.ReapReport, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite

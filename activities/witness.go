@@ -16,6 +16,8 @@ type Executions interface {
 	// Life tells of a workflow's newest run, or of the one with a run ID. An error
 	// says that it is not known.
 	Life(ctx context.Context, workflowID, runID string) (session.Life, error)
+	// ForgetReaps deletes the looks of a host's reaper that found nothing to do.
+	ForgetReaps(ctx context.Context, namespace, hostID string) error
 }
 
 const (

@@ -2,8 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 )
 
 // ReapInput starts a Reaper workflow, which looks once through what a host's
@@ -25,6 +29,11 @@ const (
 	ReapLeft    = "left"
 	ReapFailed  = "failed"
 )
+
+// ReapedNothing is the status (AttrStatus) of a scheduled look that found nothing to
+// do. The next one deletes it from Temporal, so that there are never more than a
+// few: by the retention there would be thousands.
+const ReapedNothing = "nothing to do"
 
 // MaxReaped is how many things a report lists; the rest are counted.
 const MaxReaped = 400
@@ -88,4 +97,28 @@ func (c *Client) Life(ctx context.Context, workflowID, runID string) (Life, erro
 	default: // continued as new: another run lives
 		return "", Errorf(Internal, "Temporal calls workflow %s %s", workflowID, status)
 	}
+}
+
+// forgetAtOnce is how many looks are deleted at most.
+const forgetAtOnce = 100
+
+// ForgetReaps deletes from Temporal what a host's schedule started and found
+// nothing to do. Those that removed something stay for the namespace's retention.
+func (c *Client) ForgetReaps(ctx context.Context, namespace, hostID string) error {
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Completed' AND %s AND %s",
+		ReaperWorkflowType, is(AttrStatus, ReapedNothing), is(AttrHost, hostID))
+	var runs []*commonpb.WorkflowExecution
+	err := c.list(ctx, query, forgetAtOnce, func(e *workflowpb.WorkflowExecutionInfo) { runs = append(runs, e.GetExecution()) })
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		_, err := c.temporal.WorkflowService().DeleteWorkflowExecution(ctx, &workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: namespace, WorkflowExecution: run,
+		})
+		if err != nil && !closed(err) {
+			return err
+		}
+	}
+	return nil
 }

@@ -33,6 +33,11 @@ func runReaper(ctx workflow.Context, in session.ReapInput) (session.ReapReport, 
 		},
 	})
 	var rep session.ReapReport
-	err := workflow.ExecuteActivity(ctx, activities.Reap, in).Get(ctx, &rep)
-	return rep, err
+	if err := workflow.ExecuteActivity(ctx, activities.Reap, in).Get(ctx, &rep); err != nil {
+		return rep, err
+	}
+	if !in.ListLeft && rep.Removed+rep.Failed == 0 { // nobody asked, and there is nothing to tell
+		return rep, workflow.UpsertTypedSearchAttributes(ctx, attrStatus.ValueSet(session.ReapedNothing))
+	}
+	return rep, nil
 }

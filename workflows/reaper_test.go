@@ -63,3 +63,25 @@ func TestReaper(t *testing.T) {
 		require.Equal(t, 1, h.count(activities.Reap))
 	})
 }
+
+// A scheduled look that found nothing to do says so, for the next to delete it.
+func TestReaperWithNothingToDo(t *testing.T) {
+	for name, row := range map[string]struct {
+		in      session.ReapInput
+		removed int
+		want    int
+	}{
+		"nothing":          {in: session.ReapInput{HostID: "h1"}, want: 1},
+		"something":        {in: session.ReapInput{HostID: "h1"}, removed: 1},
+		"nothing, as told": {in: session.ReapInput{HostID: "h1", ListLeft: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, workflows.Options{})
+			h.OnUpsertTypedSearchAttributes(mock.Anything).Return(nil).Maybe()
+			h.OnActivity(activities.Reap, mock.Anything, mock.Anything).Return(session.ReapReport{Removed: row.removed}, nil)
+			h.ExecuteWorkflow(session.ReaperWorkflowType, row.in)
+			require.NoError(t, h.GetWorkflowError())
+			h.AssertNumberOfCalls(t, "workflow.UpsertTypedSearchAttributes", row.want)
+		})
+	}
+}

@@ -111,6 +111,7 @@ func schedule(hostID string, every time.Duration) client.Schedule {
 		Action: &client.ScheduleWorkflowAction{
 			ID: session.ReaperIDPrefix + hostID, Workflow: session.ReaperWorkflowType, TaskQueue: session.TaskQueue,
 			Args: []any{session.ReapInput{HostID: hostID}}, WorkflowTaskTimeout: session.WorkflowTaskTimeout,
+			TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(session.AttrHost).ValueSet(hostID)),
 		},
 		Policy: &client.SchedulePolicies{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: reapCatchUp},
 		State:  &client.ScheduleState{Note: "mcp-sandbox: removes what no session on this host owns any more"},
