@@ -211,7 +211,7 @@ func (r rules) single(t Resource) verdict {
 		return leave("sandboxes share it")
 	case RoleSandbox, RoleJournal, RoleVolume, RoleSnapshot:
 	}
-	return leave("labels, kind and name do not agree: somebody else made it")
+	return leave("labels, kind and name do not agree: it is somebody else's")
 }
 
 // derived judges an image with the guest in it: it can be made again at any

@@ -182,7 +182,7 @@ func TestReapRules(t *testing.T) {
 		"a build at work":                       {things: things{thing(activities.RoleBuild, time.Minute)}},
 		"the bridge":                            {things: things{thing(activities.RoleBridge, old)}, reason: "sandboxes share it"},
 		"a second bridge":                       {things: things{thing(activities.RoleSpare, old)}, removed: []string{"spare"}},
-		"somebody else's":                       {things: things{thing("", old, func(r *activities.Resource) { r.SessionID = reapSession })}, session: closed, reason: "somebody else made it"},
+		"somebody else's":                       {things: things{thing("", old, func(r *activities.Resource) { r.SessionID = reapSession })}, session: closed, reason: "it is somebody else's"},
 		"nothing":                               {},
 	} {
 		t.Run(name, func(t *testing.T) {

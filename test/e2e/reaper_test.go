@@ -64,7 +64,7 @@ func reapCommand(t *testing.T, other *harness.Server, lives string) {
 	require.Regexp(t, `(?m)^found +image +\S{12} +`+orphan+` .* no snapshot of its ID is known$`, table)
 	require.Regexp(t, `(?m)^left +container +\S{12} +`+mine+` .* its session lives$`, table)
 	require.Regexp(t, `(?m)^left +image +\S{12} +`+kept+` .* its snapshot is kept$`, table)
-	require.Regexp(t, `(?m)^left +container .* somebody else made it$`, table)
+	require.Regexp(t, `(?m)^left +container .* it is somebody else's$`, table)
 	require.NotContains(t, table, lives, "that is another installation's")
 	require.Equal(t, before, s.Holdings(t, "", ""), "a dry run removes nothing")
 
