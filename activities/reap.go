@@ -55,7 +55,7 @@ func (h *Host) reap(ctx context.Context, in session.ReapInput) (session.ReapRepo
 	}
 	r.confirm(ctx)
 	r.count(ctx)
-	if err := h.reaper.executions.ForgetReaps(ctx, activity.GetInfo(ctx).WorkflowNamespace, in.HostID); err != nil {
+	if err := h.reaper.executions.ForgetReaps(ctx, activity.GetInfo(ctx).Namespace, in.HostID); err != nil {
 		h.log.DebugContext(ctx, "reaper's runs of before not deleted; the next one tries again", "error", err)
 	}
 	return reapReport(in, r.results), nil

@@ -75,7 +75,9 @@ func (l *lives) Life(_ context.Context, id, runID string) (session.Life, error) 
 	return session.LifeUnknown, nil
 }
 
-func (l *lives) ForgetReaps(context.Context, string, string) error { return errors.New("some other day") }
+func (l *lives) ForgetReaps(context.Context, string, string) error {
+	return errors.New("some other day")
+}
 
 func reap(t *testing.T, b *reapBackend, l *lives, in session.ReapInput) (session.ReapReport, error) {
 	t.Helper()
@@ -110,6 +112,7 @@ func thing(role activities.Role, age time.Duration, change ...func(*activities.R
 		r.SessionID, r.Incarnation = reapSession, 1
 	case activities.RoleSnapshot:
 		r.SessionID, r.SnapshotID = reapSession, reapSnapshot
+	default:
 	}
 	for _, c := range change {
 		c(&r)

@@ -31,7 +31,7 @@ func TestLife(t *testing.T) {
 		default:
 		}
 		t.Run(s.String(), func(t *testing.T) {
-			requireLife(t, want, &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: execution(t, s, "alice")}, nil)
+			requireLife(t, want, &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: execution(t, s, "bob")}, nil)
 		})
 	}
 	requireLife(t, session.LifeUnknown, nil, serviceerror.NewNotFound("workflow not found for ID"))

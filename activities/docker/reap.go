@@ -132,4 +132,3 @@ func (b *Backend) noteUse(ctx context.Context, found image.InspectResponse, ref 
 		b.log.DebugContext(ctx, "use of a derived image not noted", "image", ref, "error", err)
 	}
 }
-

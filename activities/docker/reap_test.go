@@ -31,9 +31,9 @@ func TestRolesOfForeignThings(t *testing.T) {
 		return created.ID
 	}
 	foreign := map[string]bool{
-		byHand(container.Config{Image: taken.ImageID}):                true, // with the snapshot's labels
-		byHand(container.Config{Image: busybox, Labels: ours}):        true, // with another name
-		byHand(container.Config{Image: l.inspect(t, box.Ref).Image}):  true, // with a derived image's
+		byHand(container.Config{Image: taken.ImageID}):                 true, // with the snapshot's labels
+		byHand(container.Config{Image: busybox, Labels: ours}):         true, // with another name
+		byHand(container.Config{Image: l.inspect(t, box.Ref).Image}):   true, // with a derived image's
 		l.commit(t, box.Ref.ContainerID, "mcp-sandbox-test/mine:reap"): true, // with the container's
 	}
 	_, err := l.api.VolumeCreate(ctx, volume.CreateOptions{
