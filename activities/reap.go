@@ -50,13 +50,16 @@ func (h *Host) reap(ctx context.Context, in session.ReapInput) (session.ReapRepo
 	for _, held := range holdings(all) {
 		r.look(ctx, held)
 		if ctx.Err() != nil { // the next worker goes on
+			r.count(context.WithoutCancel(ctx))
 			return session.ReapReport{}, context.Cause(ctx)
 		}
 	}
 	r.confirm(ctx)
 	r.count(ctx)
-	if err := h.reaper.executions.ForgetReaps(ctx, activity.GetInfo(ctx).Namespace, in.HostID); err != nil {
-		h.log.DebugContext(ctx, "reaper's runs of before not deleted; the next one tries again", "error", err)
+	if !in.DryRun {
+		if err := h.reaper.executions.ForgetReaps(ctx, activity.GetInfo(ctx).Namespace, in.HostID); err != nil {
+			h.log.DebugContext(ctx, "reaper's runs of before not deleted; the next one tries again", "error", err)
+		}
 	}
 	return reapReport(in, r.results), nil
 }
