@@ -3,16 +3,19 @@ package session_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
@@ -103,4 +106,30 @@ func TestReapOverHosts(t *testing.T) {
 	require.Contains(t, reports[0].Error, "delete its schedule reaper/away in Temporal")
 	require.Zero(t, reports[0].Removed)
 	require.Equal(t, session.ReapReport{HostID: "there", DryRun: true, Removed: 2}, reports[1])
+}
+
+// Only what is over for a while, of this host and found nothing, is deleted.
+func TestForgetReaps(t *testing.T) {
+	c := mocks.NewClient(t)
+	c.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
+		return strings.HasPrefix(r.GetQuery(), "WorkflowType = 'Reaper' AND ExecutionStatus = 'Completed' AND McpSandboxStatus = 'nothing to do' AND McpSandboxHost = 'h1' AND CloseTime < '20")
+	})).Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: []*workflowpb.WorkflowExecutionInfo{
+		execution(t, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, "a"), execution(t, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, "b"),
+	}}, nil)
+	service := &deletions{answers: []error{serviceerror.NewNotFound("somebody else did"), nil}}
+	c.On("WorkflowService").Return(service)
+	require.NoError(t, session.NewClient(session.ClientOptions{Temporal: c}).ForgetReaps(t.Context(), "ns", "h1"))
+	require.Empty(t, service.answers)
+}
+
+// deletions answers one after the other.
+type deletions struct {
+	workflowservice.WorkflowServiceClient
+	answers []error
+}
+
+func (d *deletions) DeleteWorkflowExecution(context.Context, *workflowservice.DeleteWorkflowExecutionRequest, ...grpc.CallOption) (*workflowservice.DeleteWorkflowExecutionResponse, error) {
+	err := d.answers[0]
+	d.answers = d.answers[1:]
+	return nil, err
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -99,14 +100,20 @@ func (c *Client) Life(ctx context.Context, workflowID, runID string) (Life, erro
 	}
 }
 
-// forgetAtOnce is how many looks are deleted at most.
-const forgetAtOnce = 100
+const (
+	// forgetAtOnce is how many looks are deleted at most.
+	forgetAtOnce = 100
+	// forgetAfter is how long a look has been over when it is deleted: before
+	// Temporal has taken note of its end in all places (30 s), a deletion waits,
+	// and those after it with it.
+	forgetAfter = 2 * time.Minute
+)
 
 // ForgetReaps deletes from Temporal what a host's schedule started and found
 // nothing to do. Those that removed something stay for the namespace's retention.
 func (c *Client) ForgetReaps(ctx context.Context, namespace, hostID string) error {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Completed' AND %s AND %s",
-		ReaperWorkflowType, is(AttrStatus, ReapedNothing), is(AttrHost, hostID))
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Completed' AND %s AND %s AND %s",
+		ReaperWorkflowType, is(AttrStatus, ReapedNothing), is(AttrHost, hostID), closedBefore(time.Now().Add(-forgetAfter)))
 	var runs []*commonpb.WorkflowExecution
 	err := c.list(ctx, query, forgetAtOnce, func(e *workflowpb.WorkflowExecutionInfo) { runs = append(runs, e.GetExecution()) })
 	if err != nil {
@@ -122,3 +129,5 @@ func (c *Client) ForgetReaps(ctx context.Context, namespace, hostID string) erro
 	}
 	return nil
 }
+
+func closedBefore(t time.Time) string { return fmt.Sprintf("CloseTime < '%s'", Time(t)) }
