@@ -67,6 +67,11 @@ type Backend interface {
 	// Inventory lists everything at the engine that carries this
 	// installation's labels.
 	Inventory(ctx context.Context) ([]Resource, error)
+	// RemoveResource removes one object of an inventory if it still is what it was
+	// listed as: role, name, session and incarnation agree. One that is gone,
+	// that is another now, or that something uses stays as it is without an
+	// error; so does one without a role. A container takes nothing else along.
+	RemoveResource(ctx context.Context, r Resource) error
 	// Close closes connections; sandboxes go on.
 	Close() error
 }
@@ -154,12 +159,37 @@ const (
 	KindImage     ResourceKind = "image"
 )
 
+// Role is what an object is to an installation, where its labels, kind and name
+// agree on that. An object of no role is nobody's to remove: somebody made it of
+// an image of ours, which hands its labels on.
+type Role string
+
+// The roles.
+const (
+	RoleSandbox  Role = "sandbox"  // the container of an incarnation
+	RoleJournal  Role = "journal"  // a session's volume
+	RoleVolume   Role = "volume"   // a volume of one incarnation
+	RoleBuild    Role = "build"    // a container for a moment, which no session has
+	RoleBridge   Role = "bridge"   // the network that sandboxes share
+	RoleSpare    Role = "spare"    // a second network of the bridge's name
+	RoleSnapshot Role = "snapshot" // a snapshot's image
+	RoleDerived  Role = "derived"  // an image with the guest in it, made of another
+)
+
 // Resource is one object at the engine that carries our labels.
 type Resource struct {
 	Kind        ResourceKind
+	Role        Role // "" where labels, kind and name do not agree
 	ID          string
 	SessionID   string
-	SnapshotID  string
+	SnapshotID  string // of an image
 	Incarnation int
 	Created     time.Time
+
+	Running bool // a container
+	InUse   bool // an image: a container of ours is made of it
+	Default bool // a derived image: that of the default image and the current guest
+	// LastUsed is when a sandbox was last made of a derived image, a day exactly;
+	// zero where the engine does not tell.
+	LastUsed time.Time
 }

@@ -27,6 +27,7 @@ type Host struct {
 	backend Backend
 	log     *slog.Logger
 	blobs   Blobs
+	reaper  reaperConfig
 }
 
 // NewHost makes the activities on a backend.
@@ -46,6 +47,7 @@ func (h *Host) Register(r worker.ActivityRegistry) {
 		ReadFile: h.readFile, WriteFile: h.writeFile, EditFile: h.editFile,
 		CopyIn: h.copyIn, CopyOut: h.copyOut,
 		TakeSnapshot: h.takeSnapshot, CheckSnapshot: h.checkSnapshot, RemoveSnapshot: h.removeSnapshot,
+		Reap: h.reap,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

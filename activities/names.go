@@ -28,6 +28,7 @@ const (
 	TakeSnapshot   = "TakeSnapshot"
 	CheckSnapshot  = "CheckSnapshot"
 	RemoveSnapshot = "RemoveSnapshot"
+	Reap           = "Reap"
 )
 
 // Task is the argument of an activity that carries a call to a sandbox's guest.

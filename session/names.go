@@ -9,6 +9,10 @@ const (
 	// SnapshotIDPrefix + snapshot ID.
 	SnapshotWorkflowType     = "Snapshot"
 	SnapshotWorkflowIDPrefix = "snapshot/"
+	// ReaperWorkflowType is the reaper's. ReaperIDPrefix + host ID is the ID of a
+	// host's schedule, and starts the IDs of its runs.
+	ReaperWorkflowType = "Reaper"
+	ReaperIDPrefix     = "reaper/"
 )
 
 // Task queues.
@@ -109,6 +113,8 @@ const (
 	KeyOOMKilled     = "mcp_sandbox.command.oom_killed"
 	KeyStdoutBytes   = "mcp_sandbox.command.stdout_bytes"
 	KeyStderrBytes   = "mcp_sandbox.command.stderr_bytes"
+	// KeyKind is the kind of an object at the engine that the reaper removed.
+	KeyKind = "mcp_sandbox.kind"
 )
 
 // Names of log fields that join a line to its trace.

@@ -1,5 +1,6 @@
 // Package workflows holds the durable side of a session: the Session workflow
-// that owns a sandbox, and the Snapshot workflow that owns a snapshot.
+// that owns a sandbox, the Snapshot workflow that owns a snapshot, and the Reaper
+// workflow that looks for what neither owns any more.
 //
 // Entry point: Register. Only deterministic code lives here: no clock, no
 // randomness, no I/O, no ranging over maps where order shows; everything else

@@ -58,4 +58,5 @@ func Register(r worker.WorkflowRegistry, o Options) {
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SnapshotInput) error {
 		return runSnapshot(ctx, in)
 	}, workflow.RegisterOptions{Name: session.SnapshotWorkflowType})
+	r.RegisterWorkflowWithOptions(runReaper, workflow.RegisterOptions{Name: session.ReaperWorkflowType})
 }

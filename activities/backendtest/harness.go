@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"missing", testCase.missing},
 		{"remove session", testCase.removeSession},
 		{"inventory", testCase.inventory},
+		{"remove resource", testCase.removeResource},
 		{"limits", testCase.limits},
 		{"another process", testCase.reopen},
 		{"run once", testCase.runOnce},

@@ -28,6 +28,8 @@ const (
 	// recipe is part of a derived image's name: raise it when what is put into
 	// one changes.
 	recipe = "1"
+	// derivedName is the repository of derived images.
+	derivedName = "mcp-sandbox/derived"
 )
 
 // derivedImage finds or makes base with the current guest in it. It is made once
@@ -36,6 +38,9 @@ const (
 func (b *Backend) derivedImage(ctx context.Context, base baseImage) (image.InspectResponse, error) {
 	ref := b.derivedRef(base.image.ID)
 	if found, ok, err := b.findDerived(ctx, ref, base); err != nil || ok {
+		if ok {
+			b.noteUse(ctx, found, ref)
+		}
 		return found, err
 	}
 	// The making goes on when one of those who wait for it gives up.
@@ -60,7 +65,7 @@ func (b *Backend) derivedImage(ctx context.Context, base baseImage) (image.Inspe
 
 // derivedRef names the image derived from a base by this installation and guest.
 func (b *Backend) derivedRef(baseID string) string {
-	return "mcp-sandbox/derived:" + digest(32, b.opts.InstallationID, baseID, b.guest.version, recipe)
+	return derivedName + ":" + digest(32, b.opts.InstallationID, baseID, b.guest.version, recipe)
 }
 
 // findDerived looks a derived image up. The labels must agree: anybody may tag.

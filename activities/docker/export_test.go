@@ -1,5 +1,10 @@
 package docker
 
+import (
+	"testing"
+	"time"
+)
+
 // For the tests of package docker_test.
 
 // Classify reads an engine's word of itself.
@@ -7,3 +12,11 @@ var Classify = classify
 
 // RequestName is how spans of requests to the engine are named.
 var RequestName = requestName
+
+// UseAgain sets how exactly the use of derived images is noted in a test.
+func UseAgain(t *testing.T, d time.Duration) {
+	t.Helper()
+	before := useAgain
+	useAgain = d
+	t.Cleanup(func() { useAgain = before })
+}

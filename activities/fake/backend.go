@@ -142,18 +142,49 @@ func (b *Backend) Inventory(ctx context.Context) ([]activities.Resource, error) 
 	for id, s := range b.sessions {
 		r := activities.Resource{SessionID: id, Incarnation: s.spec.Incarnation}
 		if s.exists {
-			r.Kind, r.ID, r.Created = activities.KindContainer, s.box.Ref.ContainerID, s.created
+			r.Kind, r.Role, r.ID, r.Created = activities.KindContainer, activities.RoleSandbox, s.box.Ref.ContainerID, s.created
+			r.Running = s.process != nil && s.process.alive()
 			all = append(all, r)
 		}
-		r.Kind, r.ID, r.Created = activities.KindVolume, "volume-"+id, s.volume
+		r.Kind, r.Role, r.ID, r.Created, r.Running = activities.KindVolume, activities.RoleJournal, "volume-"+id, s.volume, false
 		all = append(all, r)
 	}
+	used := b.used()
 	for id, snap := range b.snapshots {
 		all = append(all, activities.Resource{
-			Kind: activities.KindImage, ID: snap.image.ImageID, SessionID: snap.session, SnapshotID: id, Created: snap.image.CreatedAt,
+			Kind: activities.KindImage, Role: activities.RoleSnapshot, ID: snap.image.ImageID,
+			SessionID: snap.session, SnapshotID: id, Created: snap.image.CreatedAt, InUse: used[id],
 		})
 	}
 	return all, nil
+}
+
+// RemoveResource implements activities.Backend.
+func (b *Backend) RemoveResource(ctx context.Context, r activities.Resource) error {
+	defer b.mu.Unlock()
+	if err := b.enter(ctx, "RemoveResource"); err != nil {
+		return err
+	}
+	switch r.Role {
+	case activities.RoleSandbox:
+		ref := activities.SandboxRef{SessionID: r.SessionID, Incarnation: r.Incarnation, ContainerID: r.ID}
+		if s := b.find(ref); s != nil {
+			b.end(s)
+			s.exists = false
+		}
+	case activities.RoleJournal:
+		if s := b.sessions[r.SessionID]; s != nil && !s.exists && r.ID == "volume-"+r.SessionID {
+			delete(b.sessions, r.SessionID)
+			return os.RemoveAll(b.sessionDir(r.SessionID))
+		}
+	case activities.RoleSnapshot:
+		if snap := b.snapshots[r.SnapshotID]; snap != nil && snap.image.ImageID == r.ID && !b.used()[r.SnapshotID] {
+			snap.deleted = true
+			b.dropDeleted()
+		}
+	case activities.RoleVolume, activities.RoleBuild, activities.RoleBridge, activities.RoleSpare, activities.RoleDerived:
+	}
+	return nil
 }
 
 // RemoveSession implements activities.Backend.

@@ -73,18 +73,24 @@ func (b *Backend) RemoveSnapshot(ctx context.Context, snapshotID string) error {
 
 // dropDeleted removes deleted snapshots that no container is made of any more.
 func (b *Backend) dropDeleted() {
-	used := map[string]bool{}
-	for _, s := range b.sessions {
-		if s.exists {
-			used[s.from] = true
-		}
-	}
+	used := b.used()
 	for id, snap := range b.snapshots {
 		if snap.deleted && !used[id] {
 			_ = os.RemoveAll(b.snapshotDir(id))
 			delete(b.snapshots, id)
 		}
 	}
+}
+
+// used tells which snapshots a container is made of.
+func (b *Backend) used() map[string]bool {
+	used := map[string]bool{}
+	for _, s := range b.sessions {
+		if s.exists {
+			used[s.from] = true
+		}
+	}
+	return used
 }
 
 func (b *Backend) snapshotDir(id string) string { return filepath.Join(b.dir, id) }

@@ -41,6 +41,7 @@ type hostConfig struct {
 	retention    time.Duration
 	nearWait     time.Duration
 	blobDir      string
+	reaper       reaperConfig
 }
 
 func (h *hostConfig) flags(f *pflag.FlagSet) {
@@ -48,6 +49,7 @@ func (h *hostConfig) flags(f *pflag.FlagSet) {
 	f.Int64Var(&h.pidsLimit, "pids-limit", docker.DefaultPidsLimit, "processes and threads of one sandbox")
 	f.StringVar(&h.runtime, "runtime", "", "OCI runtime of the engine for sandboxes, such as runsc")
 	h.network.flags(f)
+	h.reaper.flags(f)
 	f.DurationVar(&h.retention, "snapshot-retention", 30*24*time.Hour, "how long a snapshot is kept")
 	f.DurationVar(&h.callBound, "call-bound", 10*time.Minute, "how long a call tries to reach its sandbox")
 	f.DurationVar(&h.nearWait, "near-wait", 0, "how long a call is tried without a task on the host's queue (0: 100ms, negative: not at all)")
@@ -74,6 +76,9 @@ func (h *hostConfig) check() error {
 	case h.callBound <= 0:
 		return usagef("--call-bound: %s is no time at all", h.callBound)
 	}
+	if err := h.reaper.check(); err != nil {
+		return err
+	}
 	return h.network.check()
 }
 
@@ -84,6 +89,7 @@ type hostWorker struct {
 	shared, host worker.Worker
 	blobs        *keptBlobs
 	stopWatch    func()
+	schedule     *reaperSchedule // nil before the workers have started
 }
 
 // startHostWorker connects to the engine and starts both workers.
@@ -116,6 +122,7 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 	})
 	host := activities.NewHost(backend, log)
 	host.UseBlobs(blobs.store)
+	host.UseReaper(sessions, cfg.reaper.options)
 	host.Register(w.host)
 	activities.NewNear(host, backend.HostID()).Register(w.shared)
 	if err := w.start(); err != nil {
@@ -123,6 +130,7 @@ func startHostWorker(ctx context.Context, cfg hostConfig, conn *temporalConn, ho
 		return nil, err
 	}
 	w.stopWatch = watchSandboxes(ctx, backend, sessions, log)
+	w.schedule = keepSchedule(ctx, conn.Client, backend.HostID(), cfg.reaper.every, log)
 	return w, nil
 }
 
@@ -163,6 +171,9 @@ func (w *hostWorker) start() error {
 // connection. Sandboxes and their commands go on.
 func (w *hostWorker) stop() {
 	w.stopWatch()
+	if w.schedule != nil {
+		w.schedule.stop()
+	}
 	w.shared.Stop()
 	w.host.Stop()
 	w.blobs.stop()

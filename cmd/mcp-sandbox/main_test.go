@@ -118,6 +118,8 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --no-worker --runtime runsc", "--runtime has no effect with --no-worker"},
 		{"serve --pids-limit 0", "--pids-limit: 0 is below 64"},
 		{"serve --snapshot-retention 0s", "--snapshot-retention: 0s is below a second"},
+		{"serve --no-worker --reap-every 1h", "--reap-every has no effect with --no-worker"},
+		{"serve --reap-every 10ms", "--reap-every: 10ms is below a second; 0 is never"},
 		{"worker", "--temporal-address: say which Temporal to work for"},
 		{"worker --temporal-address " + cluster + " --pids-limit -1", "--pids-limit: -1 is below 64"},
 

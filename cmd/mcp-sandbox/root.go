@@ -50,7 +50,7 @@ func newRoot(p process) *cobra.Command {
 	root.PersistentFlags().String("config", "", "file of settings (TOML, a key per flag); default <data-dir>/config.toml if it exists")
 	root.PersistentFlags().String("log-level", "info", "debug, info, warn or error")
 	root.PersistentFlags().Bool("log-json", false, "log as JSON")
-	root.AddCommand(newServe(p), newStdio(p), newShutdown(p), newWorker(p), newTemporal(p), newSessions(p), newSnapshots(p), newCopy(p), newToken(p), newDoctor(p), newImage(p), newVersion(p))
+	root.AddCommand(newServe(p), newStdio(p), newShutdown(p), newWorker(p), newTemporal(p), newSessions(p), newSnapshots(p), newReap(p), newCopy(p), newToken(p), newDoctor(p), newImage(p), newVersion(p))
 	root.SetOut(p.stdout)
 	root.InitDefaultCompletionCmd() // now, for refuseArguments to see it
 	refuseArguments(root)

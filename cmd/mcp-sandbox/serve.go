@@ -73,7 +73,7 @@ func (c *serveConfig) check(given map[string]bool) error {
 		}
 	}
 	if c.noWorker {
-		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention", "blob-dir"); err != nil {
+		if err := useless(given, "no-worker", "default-image", "pids-limit", "runtime", "dns", "deny-address", "snapshot-retention", "blob-dir", "reap-every"); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"testing"
 
@@ -88,4 +89,19 @@ func (s *Server) SnapshotImage(t *testing.T, snapshotID string) []byte {
 	_, err = io.Copy(&text, saved)
 	require.NoError(t, err)
 	return text.Bytes()
+}
+
+// ForeignContainer makes a container of an image by hand, which hands its labels
+// on, and removes it after the test. exists tells whether it is still there.
+func (s *Server) ForeignContainer(t *testing.T, image string) (exists func() bool) {
+	t.Helper()
+	created, err := s.docker.ContainerCreate(t.Context(), &container.Config{Image: image}, nil, nil, nil, "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = s.docker.ContainerRemove(context.WithoutCancel(t.Context()), created.ID, container.RemoveOptions{Force: true})
+	})
+	return func() bool {
+		_, err := s.docker.ContainerInspect(t.Context(), created.ID)
+		return err == nil
+	}
 }
