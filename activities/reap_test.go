@@ -2,9 +2,11 @@ package activities_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -282,5 +284,10 @@ func TestReapFaults(t *testing.T) {
 		require.Equal(t, 3*session.MaxReaped, rep.Removed)
 		require.Len(t, rep.Things, session.MaxReaped)
 		require.Equal(t, 2*session.MaxReaped, rep.Unlisted)
+		rep, err = reap(t, &reapBackend{all: all, fails: errors.New(strings.Repeat("x", 1000))}, ended, session.ReapInput{})
+		require.NoError(t, err)
+		size, err := json.Marshal(rep)
+		require.NoError(t, err)
+		require.Less(t, len(size), 256<<10, "the report stays small")
 	})
 }

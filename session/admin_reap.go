@@ -83,6 +83,9 @@ func (a *Admin) reapHost(ctx context.Context, host string, dryRun bool) ReapRepo
 	if err != nil {
 		return failed(err)
 	}
+	if err := a.client.awaitEnd(ctx, run.GetID()); err != nil { // Get alone may miss the end
+		return failed(err)
+	}
 	var rep ReapReport
 	if err := run.Get(ctx, &rep); err != nil {
 		return failed(err)

@@ -87,18 +87,25 @@ func TestReapWithoutHosts(t *testing.T) {
 // A host that gives no report hides those of the others not.
 func TestReapOverHosts(t *testing.T) {
 	a, c := adminWithHosts(t, "there", "away")
-	runs := map[string]error{"away": temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil), "there": nil}
+	outcomes := map[string]error{"away": temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil), "there": nil}
+	runOf := func(host string) client.WorkflowRun {
+		run := mocks.NewWorkflowRun(t)
+		run.On("GetID").Return(host).Maybe()
+		run.On("Get", mock.Anything, mock.Anything).Return(func(_ context.Context, out any) error {
+			if rep, ok := out.(*session.ReapReport); ok {
+				*rep = session.ReapReport{HostID: host, DryRun: true, Removed: 2}
+			}
+			return outcomes[host]
+		}).Maybe()
+		return run
+	}
 	c.On("ExecuteWorkflow", mock.Anything, mock.Anything, session.ReaperWorkflowType, mock.Anything).Return(
 		func(_ context.Context, _ client.StartWorkflowOptions, _ any, args ...any) (client.WorkflowRun, error) {
 			in := args[0].(session.ReapInput)
 			require.True(t, in.DryRun)
-			run := mocks.NewWorkflowRun(t)
-			run.On("Get", mock.Anything, mock.Anything).Return(func(_ context.Context, out any) error {
-				*out.(*session.ReapReport) = session.ReapReport{HostID: in.HostID, DryRun: true, Removed: 2}
-				return runs[in.HostID]
-			})
-			return run, nil
+			return runOf(in.HostID), nil
 		})
+	c.On("GetWorkflow", mock.Anything, mock.Anything, "").Return(func(_ context.Context, id, _ string) client.WorkflowRun { return runOf(id) })
 	reports, err := a.Reap(t.Context(), true)
 	require.NoError(t, err)
 	require.Len(t, reports, 2)

@@ -57,7 +57,7 @@ func reapCommand(t *testing.T, other *harness.Server, lives string) {
 	forget(t, s, session.SnapshotWorkflowIDPrefix+orphan) // as if its worker had died before there was one
 	before := s.Holdings(t, "", "")
 
-	require.Eventually(t, func() bool { return reaped(t, s, "--dry-run")["found"] == 3 }, 5*time.Second, 200*time.Millisecond, "when all are old enough")
+	require.Eventually(t, func() bool { return reaped(t, s, "--dry-run")["found"] == 3 }, 10*time.Second, 200*time.Millisecond, "when all are old enough")
 	table := cli(t, s, "reap", "--dry-run").ok(t).stdout
 	require.Regexp(t, `(?m)^OUTCOME +KIND +ID +OF +CREATED +HOST +REASON$`, table)
 	require.Regexp(t, `(?m)^found +volume +mcp-sandbox-\S+ +`+gone+` +20\S+Z +\S+ +its session has ended$`, table)
