@@ -174,7 +174,7 @@ func (j *Journal) Refuse(id string) (bool, error) {
 func (j *Journal) Lookup(id string) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e := j.entries[id]; e != nil {
+	if e := j.entries[id]; e != nil && !forgotten(e) {
 		return *e, true
 	}
 	return Entry{}, false

@@ -40,7 +40,7 @@ func TestFindsPlantedFault(t *testing.T) {
 }
 
 // faults runs one bounded round.
-func faults(t *testing.T, binary string, more ...string) (Report, int) {
+func faults(t *testing.T, binary string, more ...string) (*Report, int) {
 	t.Helper()
 	harness.Docker(t) // skips where there is no engine
 	var stdout, stderr bytes.Buffer
@@ -51,5 +51,5 @@ func faults(t *testing.T, binary string, more ...string) (Report, int) {
 	t.Log(stderr.String())
 	var r Report
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), stdout.String())
-	return r, code
+	return &r, code
 }

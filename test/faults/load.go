@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -41,9 +42,13 @@ func (a *agent) work(ctx context.Context, stop <-chan struct{}) {
 			return
 		default:
 		}
-		if err := a.step(ctx); err != nil {
+		err := a.step(ctx)
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			return // told to end
+		}
+		if err != nil {
 			a.found.stuck("agent %d, session %s: %v", a.slot, a.id(), err)
-			return
+			a.s = nil // the next step starts another; the checks look at this one
 		}
 	}
 }

@@ -110,13 +110,17 @@ func (n *nemesis) rage(ctx, load context.Context, most int) error {
 			return fmt.Errorf("%s: %w", d.kind.name, err)
 		}
 		n.report.struck(d.kind.name)
-		n.await(ctx, d, since, s)
+		if !n.await(ctx, d, since, s) {
+			return fmt.Errorf("%s: no call succeeded within %s", d.kind.name, recoveryTimeout)
+		}
 	}
 	return nil
 }
 
-// await waits for the next success, on the session that was struck if it was one.
-func (n *nemesis) await(ctx context.Context, d draw, since time.Time, s *record) {
+// await waits for the next success, on the session that was struck if it was
+// one; that may never come, as its agent may leave it. It is false when there is
+// none at all.
+func (n *nemesis) await(ctx context.Context, d draw, since time.Time, s *record) bool {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	sessionID := ""
@@ -130,9 +134,11 @@ func (n *nemesis) await(ctx context.Context, d draw, since time.Time, s *record)
 			}
 		}()
 	}
-	if took, ok := n.tally.success(ctx, since, sessionID); ok {
+	took, ok := n.tally.success(ctx, since, sessionID)
+	if ok {
 		n.report.recovered(d.kind.name, took)
 	}
+	return ok || s != nil || ctx.Err() == context.Canceled //nolint:errorlint // a context's own error
 }
 
 func (n *nemesis) draw() draw {

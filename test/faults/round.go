@@ -58,11 +58,14 @@ func (r *roundRun) run(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	r.progress("faults are over after %d calls: checks", r.caller.tally.count())
 	settled, cancel := context.WithTimeout(ctx, r.opts.settle)
 	defer cancel()
 	for _, s := range r.book.sessions() {
-		if err := r.auditor.session(settled, s); err != nil {
+		if err := r.auditor.session(settled, s); err != nil && ctx.Err() == nil {
 			r.found.stuck("session %s: %v", s.id, err)
 		}
 	}
