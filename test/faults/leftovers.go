@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -57,15 +58,16 @@ func (r *roundRun) left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Images that sandboxes are made of are kept for further sessions.
-	derived, err := r.lab.api.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(
-		filters.Arg("label", r.lab.ours()), filters.Arg("label", session.LabelKind+"=derived"))})
+	images, err := r.lab.api.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", r.lab.ours()))})
 	if err != nil {
 		return nil, err
 	}
-	left = slices.DeleteFunc(left, func(what string) bool {
-		return slices.ContainsFunc(derived, func(i image.Summary) bool { return strings.HasSuffix(what, i.ID) })
-	})
+	left = slices.DeleteFunc(left, func(what string) bool { return strings.HasPrefix(what, "image ") })
+	for _, i := range images {
+		if i.Labels[session.LabelKind] != "derived" { // those that sandboxes are made of are kept for further sessions
+			left = append(left, fmt.Sprintf("image %s %v, snapshot %s, call %s", i.ID, i.RepoTags, i.Labels[session.LabelSnapshot], i.Labels[session.LabelCall]))
+		}
+	}
 	a, err := r.caller.call(ctx, "", "list_sessions", nil)
 	sessions, _ := a.Structured["sessions"].([]any)
 	for _, s := range sessions {
