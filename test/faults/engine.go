@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	docker "github.com/docker/docker/client"
@@ -51,11 +50,7 @@ func (e *engine) remove(ctx context.Context, sessionID string) error {
 	if err != nil {
 		return err
 	}
-	err = e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
-	if errdefs.IsNotFound(err) {
-		return errNoContainer
-	}
-	return err
+	return e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
 }
 
 // cut kills the program at the sandbox's end of the stream between host and

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/containerd/errdefs"
 )
 
 // kind is a way in which something breaks. strike breaks it, heals it, and gives
@@ -218,6 +220,10 @@ func inSession(strike func(*engine, context.Context, string) error) func(*nemesi
 			defer s.ledger.shake()
 		}
 		since := time.Now()
-		return since, s, strike(n.engine, ctx, s.id)
+		err := strike(n.engine, ctx, s.id)
+		if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // it has stopped, or is gone, in this moment
+			err = errNoContainer
+		}
+		return since, s, err
 	}
 }
