@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/mcp-sandbox/mcp-sandbox/session"
 )
 
 // Report is what all rounds came to. Times carry their unit in the name.
@@ -30,13 +28,13 @@ type Report struct {
 
 	// LostOutcomes are calls that were honestly answered with Lost, and commands
 	// with status lost. They are no fault.
-	LostOutcomes int                  `json:"lost_outcomes"`
-	Codes        map[session.Code]int `json:"codes"` // of errors
-	Recovery     []Recovery           `json:"recovery"`
-	Findings     []string             `json:"findings,omitempty"` // behind the four counters
-	Strange      []string             `json:"strange,omitempty"`  // errors that nobody should meet
-	Errors       []string             `json:"errors,omitempty"`   // of rounds that could not be finished
-	TookSeconds  float64              `json:"took_seconds"`
+	LostOutcomes int            `json:"lost_outcomes"`
+	Codes        map[string]int `json:"codes"` // of errors, "code tool"
+	Recovery     []Recovery     `json:"recovery"`
+	Findings     []string       `json:"findings,omitempty"` // behind the four counters
+	Strange      []string       `json:"strange,omitempty"`  // errors that nobody should meet
+	Errors       []string       `json:"errors,omitempty"`   // of rounds that could not be finished
+	TookSeconds  float64        `json:"took_seconds"`
 
 	opts  options
 	began time.Time
@@ -55,7 +53,7 @@ type Recovery struct {
 
 func newReport(o options) *Report {
 	return &Report{
-		Seed: o.seed, Kills: map[string]int{}, Missed: map[string]int{}, Codes: map[session.Code]int{},
+		Seed: o.seed, Kills: map[string]int{}, Missed: map[string]int{}, Codes: map[string]int{},
 		opts: o, began: time.Now(), times: map[string][]time.Duration{},
 	}
 }
@@ -91,7 +89,7 @@ func (r *Report) add(f *findings, t *tally, b *book) {
 	r.Sessions += len(b.live) + len(b.ended)
 	r.Calls += t.calls
 	r.Resent += t.resent
-	r.LostOutcomes += t.lost + t.codes[session.Lost]
+	r.LostOutcomes += t.lost
 	for code, n := range t.codes {
 		r.Codes[code] += n
 	}
@@ -136,14 +134,14 @@ func (r *Report) table(out io.Writer) error {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, `
-double effects              %5d
-lost acknowledged results   %5d
-orphans                     %5d
-stuck sessions              %5d
-outcomes reported lost      %5d
+double effects                        %5d
+lost acknowledged results             %5d
+orphans                               %5d
+stuck sessions                        %5d
+outcomes reported lost                %5d
 `, r.DoubleEffects, r.LostResults, r.Orphans, r.StuckSessions, r.LostOutcomes)
 	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
-		fmt.Fprintf(&b, "errors %-20s %5d\n", code, r.Codes[code])
+		fmt.Fprintf(&b, "%-37s %5d\n", code, r.Codes[code])
 	}
 	for _, list := range [][]string{r.Findings, r.Strange, r.Errors} {
 		for _, text := range list {

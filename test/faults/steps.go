@@ -104,8 +104,8 @@ func (a *agent) command(id string, twice bool, tenths int) func(context.Context)
 		case status == session.CommandLost:
 			p = unknown
 		case status == session.CommandExited && r.Num("exit_code") == exit && r.Str("stdout") == "out "+id+"\n":
-		case status == session.CommandExited && r.Str("stderr") != "" && a.auditor.fullDisk: // no space for the line
-			p = unknown
+		case a.auditor.fullDisk && status == session.CommandExited && (r.Str("stderr") != "" || r.Structured["truncated"] == true):
+			p = unknown // no space for the line, or for the output's log
 		default:
 			a.found.lost("session %s: %s gave %s, exit code %d and output %q", a.s.id, id, status, r.Num("exit_code"), r.Str("stdout"))
 		}

@@ -15,14 +15,14 @@ type tally struct {
 	mu      sync.Mutex
 	calls   int
 	resent  int
-	codes   map[session.Code]int
+	codes   map[string]int            // "code tool"
 	lost    int                       // commands with status lost
 	strange []string                  // messages of errors that nobody should meet
 	waiting map[chan time.Time]string // of a success, on this session if it is one
 }
 
 func newTally() *tally {
-	return &tally{codes: map[session.Code]int{}, waiting: map[chan time.Time]string{}}
+	return &tally{codes: map[string]int{}, waiting: map[chan time.Time]string{}}
 }
 
 func (t *tally) again() {
@@ -41,7 +41,10 @@ func (t *tally) settled(tool, sessionID string, code session.Code, r harness.Res
 		t.lost++
 	}
 	if code != "" {
-		t.codes[code]++
+		t.codes[string(code)+" "+tool]++
+		if code == session.Lost {
+			t.lost++
+		}
 		if code == session.Internal || code == session.InvalidArgument || code == session.PermissionDenied {
 			t.strange = append(t.strange, fmt.Sprintf("%s on %s at %s: %s", tool, sessionID, session.Time(now), r.Text))
 		}
