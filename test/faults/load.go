@@ -114,17 +114,17 @@ func (a *agent) pick() func(context.Context) error {
 	twice := a.rng.IntN(8) == 0
 	switch dice := a.rng.IntN(100); {
 	case dice < 30:
-		return a.appendLine(id, twice)
+		return a.appendLine(id+"-append", twice)
 	case dice < 62:
-		return a.command(id, twice, a.rng.IntN(4))
+		return a.command(id+"-command", twice, a.rng.IntN(4))
 	case dice < 78:
-		return a.edit(id, twice)
+		return a.edit(id+"-edit", twice)
 	case dice < 90:
-		return a.background(id)
+		return a.background(id + "-background")
 	case dice < 94:
-		return a.timeout(id)
+		return a.timeout(id + "-timeout")
 	default:
-		return a.stopped(id)
+		return a.stopped(id + "-stopped")
 	}
 }
 

@@ -165,6 +165,7 @@ type findings struct {
 func (f *findings) double(format string, args ...any) {
 	f.add(&f.doubles, "double effect", format, args)
 }
+
 func (f *findings) lost(format string, args ...any)   { f.add(&f.losts, "lost result", format, args) }
 func (f *findings) orphan(format string, args ...any) { f.add(&f.orphans, "orphan", format, args) }
 func (f *findings) stuck(format string, args ...any)  { f.add(&f.stucks, "stuck session", format, args) }
