@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -107,7 +108,7 @@ func (d *daemon) start(ctx context.Context) error {
 // killContainerd kills the containerd that this engine started, if it lives.
 func (d *daemon) killContainerd() {
 	exec := filepath.Join(d.dir, "exec")
-	text, err := os.ReadFile(filepath.Join(exec, "containerd", "containerd.pid"))
+	text, err := os.ReadFile(filepath.Join(exec, "containerd", "containerd.pid")) //nolint:gosec // in a folder of ours
 	if err != nil {
 		return
 	}
@@ -168,8 +169,8 @@ func (d *daemon) close(ctx context.Context) error {
 			ours = append(ours, f[1])
 		}
 	}
-	for i := len(ours) - 1; i >= 0; i-- { // what was mounted last goes first
-		errs = append(errs, command(ctx, "umount", ours[i]))
+	for _, mount := range slices.Backward(ours) { // what was mounted last goes first
+		errs = append(errs, command(ctx, "umount", mount))
 	}
 	return errors.Join(errs...)
 }

@@ -205,7 +205,7 @@ func (l *lab) close(ctx context.Context) error {
 		errs = append(errs, l.engine.close(ctx))
 	}
 	if l.dir != "" {
-		errs = append(errs, os.RemoveAll(l.dir))
+		errs = append(errs, os.RemoveAll(l.dir)) //nolint:gosec // made above
 	}
 	return errors.Join(errs...)
 }

@@ -25,10 +25,10 @@ func TestLedger(t *testing.T) {
 		{"refused, and not there", func(l *ledger) { call(l, "a", session.Unavailable) }, "", 0, 0},
 		{"refused, and there", func(l *ledger) { call(l, "a", session.Unavailable) }, "a", 1, 0},
 		{"another session's", func(*ledger) {}, "b", 1, 0},
-		{"before a snapshot, kept by the restore", restoredAfter("a"), "a", 0, 0},
-		{"before a snapshot, lost by the restore", restoredAfter("a"), "", 0, 1},
-		{"after a snapshot, taken back", restoredAfter("a"), "a", 0, 0},
-		{"after a snapshot, and again after the restore", restoredAfter("a"), "a later", 1, 0},
+		{"before a snapshot, kept by the restore", aRestore, "a", 0, 0},
+		{"before a snapshot, lost by the restore", aRestore, "", 0, 1},
+		{"after a snapshot, and taken back", aRestore, "a", 0, 0},
+		{"after a snapshot, and again after the restore", aRestore, "a later", 1, 0},
 		{"in flight while the snapshot was taken", func(l *ledger) {
 			epoch := l.begin("a")
 			lines, at := l.copied()
@@ -62,13 +62,11 @@ func TestLedger(t *testing.T) {
 
 func call(l *ledger, id string, code session.Code) { l.settle(id, l.begin(id), effect(code)) }
 
-// restoredAfter has a call before a snapshot and one after it, and a restore.
-func restoredAfter(before string) func(*ledger) {
-	return func(l *ledger) {
-		call(l, before, "")
-		lines, at := l.copied()
-		lines = l.kept(lines, at)
-		call(l, "later", "")
-		l.restored(lines, l.now())
-	}
+// aRestore has a call before a snapshot and one after it, and a restore.
+func aRestore(l *ledger) {
+	call(l, "a", "")
+	lines, at := l.copied()
+	lines = l.kept(lines, at)
+	call(l, "later", "")
+	l.restored(lines, l.now())
 }

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newReport(opts)
 	for i := range opts.rounds {
 		o := opts
-		o.seed += uint64(i) //nolint:gosec // a count of rounds
+		o.seed += uint64(i)
 		progress("round %d of %d, seed %d", i+1, opts.rounds, o.seed)
 		if err := round(ctx, o, r, progress); err != nil {
 			r.Errors = append(r.Errors, fmt.Sprintf("round %d: %v", i+1, err))

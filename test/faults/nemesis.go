@@ -140,7 +140,7 @@ func (n *nemesis) await(ctx context.Context, d draw, since time.Time, s *record)
 	if ok {
 		n.report.recovered(d.kind.name, took)
 	}
-	return ok || s != nil || ctx.Err() == context.Canceled //nolint:errorlint // a context's own error
+	return ok || s != nil || errors.Is(ctx.Err(), context.Canceled)
 }
 
 func (n *nemesis) draw() draw {

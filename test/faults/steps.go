@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -169,7 +170,7 @@ func (a *agent) readToEnd(ctx context.Context, commandID string) (*output, error
 func (a *agent) mark(id string) string {
 	var generation, n int
 	_, _ = fmt.Sscanf(id[strings.Index(id, "-")+1:], "%d-%d", &generation, &n)
-	return fmt.Sprintf("%d", 1_000_000_000+a.slot*10_000_000+generation*10_000+n)
+	return strconv.Itoa(1_000_000_000 + a.slot*10_000_000 + generation*10_000 + n)
 }
 
 // timeout is a tree of processes that does not end in time.
