@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcp-sandbox/mcp-sandbox/session"
 	"github.com/mcp-sandbox/mcp-sandbox/test/harness"
@@ -123,6 +124,9 @@ func (a *auditor) files(ctx context.Context, s *record) error {
 		return err
 	case r.code == session.Lost && s.ledger.shaken(), r.Str("status") == session.CommandLost:
 		return nil // it died under this very command; what is there, a later audit sees
+	case a.fullDisk && (r.code == session.ResourceExhausted || r.Structured["truncated"] == true):
+		sleep(ctx, time.Second) // there is space again in a moment
+		return a.files(ctx, s)
 	case r.code != "" || r.Str("status") != session.CommandExited || r.Structured["truncated"] == true:
 		return fmt.Errorf("its files cannot be read: %s", r.Text)
 	}
