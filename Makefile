@@ -21,6 +21,7 @@ TEST_TIMEOUT ?= 15m
 SERVE_FLAGS ?=
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
+FAULTS_FLAGS ?=
 
 GUEST_DIR := guest/embedded/bin
 GUESTS := $(GUEST_DIR)/sandbox-guest-linux-amd64 $(GUEST_DIR)/sandbox-guest-linux-arm64
@@ -65,6 +66,23 @@ test-clients: setup build ## MCP clients of others against the built binary (nee
 bench: setup build ## what calls cost, against the raw Docker Engine (BENCH_FLAGS='--quick --json --out FILE --calls 5000')
 	@$(GO) build -o bin/bench ./test/bench
 	@exec bin/bench $(BENCH_FLAGS)
+
+.PHONY: faults
+faults: setup build ## kill every part at random under load (FAULTS_FLAGS='--seed 7 --rounds 5 --for 60s --dockerd --json')
+	@images/test/build.sh
+	@$(GO) build -o bin/faults ./test/faults
+	@exec bin/faults $(FAULTS_FLAGS)
+
+# A guest that forgets call IDs goes into a binary beside the real one.
+.PHONY: faults-planted
+faults-planted: setup guest ## make faults must find a fault that is there
+	@images/test/build.sh
+	@mkdir -p bin/planted
+	@GOOS=linux CGO_ENABLED=0 $(GO) build -trimpath -tags plantedfault -ldflags '-s -w' -o bin/planted/guest ./cmd/sandbox-guest
+	@printf '{"Replace":{"%s":"%s"}}\n' '$(CURDIR)/$(GUEST_DIR)/sandbox-guest-linux-'"$$($(GO) env GOARCH)" '$(CURDIR)/bin/planted/guest' >bin/planted/overlay.json
+	@$(GO) build -buildvcs=false -overlay bin/planted/overlay.json -o bin/planted/mcp-sandbox ./cmd/mcp-sandbox
+	@MCP_SANDBOX_REQUIRE=docker MCP_SANDBOX_PLANTED='$(CURDIR)/bin/planted/mcp-sandbox' \
+		$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run '^TestFindsPlantedFault$$' -v ./test/faults
 
 .PHONY: check
 check: guest check-scripts check-modules check-generated check-format lint ## format, lint, vet, generated files up to date

@@ -275,8 +275,10 @@ func (c *Client) queryByUpdate(ctx context.Context, workflowID string, asker Ask
 	return err
 }
 
-// late tells whether an error says that there was no answer in time.
+// late tells whether an error says that there was no answer in time. A query is
+// refused at once where no worker was seen lately, as after a restart of all.
 func late(err error) bool {
 	var timeout *client.WorkflowUpdateServiceTimeoutOrCanceledError
-	return errors.Is(err, context.DeadlineExceeded) || isDeadline(err) || errors.As(err, &timeout)
+	var noWorker *serviceerror.FailedPrecondition
+	return errors.Is(err, context.DeadlineExceeded) || isDeadline(err) || errors.As(err, &timeout) || errors.As(err, &noWorker)
 }

@@ -69,6 +69,7 @@ func TestCodesOfTheClient(t *testing.T) {
 		"no such session":            {[]error{serviceerror.NewNotFound("no workflow")}, true, session.NotFound, false},
 		"closed while it was asked":  {[]error{failure("AcceptedUpdateCompletedWorkflow")}, true, session.NotFound, false},
 		"a run closed, a new answer": {[]error{failure("AcceptedUpdateCompletedWorkflow"), final}, false, session.NotFound, true},
+		"no worker":                  {[]error{serviceerror.NewFailedPrecondition("no poller seen")}, false, session.DeadlineExceeded, false},
 		"unknown":                    {[]error{errors.New("secret detail")}, false, session.Internal, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,12 +113,16 @@ func TestCallBrokenOff(t *testing.T) {
 // busyTemporal answers no query in time, and takes updates.
 type busyTemporal struct {
 	client.Client
+	refusal          error // of queries, at once
 	queries, updates int
 	answer           session.Description
 }
 
 func (b *busyTemporal) QueryWorkflowWithOptions(ctx context.Context, _ *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error) {
 	b.queries++
+	if b.refusal != nil {
+		return nil, b.refusal
+	}
 	<-ctx.Done()
 	return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
 }
@@ -165,6 +170,19 @@ func TestStateOfABusySession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where no worker was seen lately a query is refused at once, and an update waits
+// for one.
+func TestStateWhileTheWorkerStarts(t *testing.T) {
+	busy := &busyTemporal{
+		refusal: serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down"),
+		answer:  session.Description{Found: true, Session: session.GetSessionOut{Status: session.StatusEnded, Reason: "why"}},
+	}
+	call := session.Call{Owner: "alice", SessionID: session.MakeSessionID(nil, "alice", "c")}
+	out, _, err := session.Do(t.Context(), session.NewClient(session.ClientOptions{Temporal: busy}), session.GetSession, call, session.GetSessionIn{})
+	require.NoError(t, err)
+	require.Equal(t, "why", out.Reason)
 }
 
 // A session is told how long its answer is of use.

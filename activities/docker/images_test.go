@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -143,6 +144,34 @@ func TestNewerGuest(t *testing.T) {
 	require.NoError(t, newer.RemoveSnapshot(t.Context(), taken.SnapshotID))
 	require.NoError(t, newer.RemoveSession(t.Context(), s.SessionID))
 	require.Empty(t, images(t, l, session.LabelSnapshot+"="+taken.SnapshotID), "its files are in no derived image either")
+}
+
+// A snapshot of a sandbox that was restored stands on the one before, which is
+// deleted first and cannot go then.
+func TestSnapshotsOnSnapshots(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		l := newLab(t)
+		s := spec()
+		box, api := create(t, l.Backend, s)
+		var taken []string
+		for i := range 3 {
+			sh(t, api, fmt.Sprintf("echo %d > file", i))
+			taken = append(taken, snapshot(t, l.Backend, box.Ref).SnapshotID)
+			s.Incarnation, s.SnapshotID = i+2, taken[i]
+			box, api = create(t, l.Backend, s)
+		}
+		if ended {
+			require.NoError(t, l.RemoveSession(t.Context(), s.SessionID))
+		}
+		for _, id := range taken {
+			require.NoError(t, l.RemoveSnapshot(t.Context(), id))
+		}
+		if !ended {
+			require.Equal(t, "2\n", sh(t, api, "cat file"))
+			require.NoError(t, l.RemoveSession(t.Context(), s.SessionID))
+		}
+		require.Empty(t, images(t, l, session.LabelKind+"=image"), "ended before: %t", ended)
+	}
 }
 
 func TestPlacesOutsideSnapshots(t *testing.T) { // D6

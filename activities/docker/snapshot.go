@@ -171,17 +171,48 @@ func (b *Backend) untagAndRemove(ctx context.Context, img image.Summary) error {
 		}
 	}
 	b.removeImage(ctx, img.ID)
+	b.removeImage(ctx, b.deletedSnapshot(ctx, img.ParentID)) // the last tag may have taken the image with it
 	return nil
 }
 
 // noTag is what older engines list for an image without one.
 const noTag = "<none>:<none>"
 
-// removeImage removes an image that nothing uses. In use, or gone, is no fault.
-// Parents without a name stay: they may be the operator's.
+// removeImage removes an image that nothing uses, and then those below it that
+// were kept for it alone: a snapshot that was deleted while another, taken of a
+// sandbox restored from it, stood on it. In use, or gone, is no fault. Other
+// parents without a name stay: they may be the operator's.
 func (b *Backend) removeImage(ctx context.Context, id string) {
-	_, err := b.api.ImageRemove(ctx, id, image.RemoveOptions{})
-	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-		b.log.WarnContext(ctx, "image not removed", "image", id, "error", err)
+	for id != "" {
+		found, ok, err := b.inspectImage(ctx, id)
+		if err != nil || !ok {
+			return
+		}
+		_, err = b.api.ImageRemove(ctx, id, image.RemoveOptions{})
+		switch {
+		case errdefs.IsConflict(err):
+			return
+		case err != nil && !errdefs.IsNotFound(err):
+			b.log.WarnContext(ctx, "image not removed", "image", id, "error", err)
+			return
+		}
+		id = b.deletedSnapshot(ctx, found.Parent) //nolint:staticcheck // empty where an engine knows none; there nothing stands in the way of a removal
 	}
+}
+
+// deletedSnapshot gives the ID back if it is the image of a snapshot that was
+// deleted, or one derived of it: nothing names it any more.
+func (b *Backend) deletedSnapshot(ctx context.Context, id string) string {
+	if id == "" {
+		return ""
+	}
+	found, ok, err := b.inspectImage(ctx, id)
+	if err != nil || !ok || len(found.RepoTags) > 0 {
+		return ""
+	}
+	labels := imageLabels(found)
+	if labels[session.LabelSnapshot] == "" || !b.isOurs(labels, kindImage) && !b.isOurs(labels, kindDerived) {
+		return ""
+	}
+	return id
 }

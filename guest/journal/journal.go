@@ -119,7 +119,7 @@ func (j *Journal) Begin(key Key, detail any) (e Entry, fresh bool, err error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if known := j.entries[key.ID]; known != nil {
+	if known := j.entries[key.ID]; known != nil && !forgotten(known) {
 		if known.State != Refused && known.Key != key {
 			return *known, false, ErrMismatch
 		}
@@ -174,7 +174,7 @@ func (j *Journal) Refuse(id string) (bool, error) {
 func (j *Journal) Lookup(id string) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e := j.entries[id]; e != nil {
+	if e := j.entries[id]; e != nil && !forgotten(e) {
 		return *e, true
 	}
 	return Entry{}, false

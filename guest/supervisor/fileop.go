@@ -41,6 +41,7 @@ func (s *Supervisor) WriteFile(ctx context.Context, req guest.WriteFileRequest) 
 	}
 	key := journal.Key{ID: req.CallID, Op: opWrite, Digest: req.ArgsDigest}
 	return once(ctx, s, key, func(ctx context.Context) (r guest.WriteResult, gerr *guest.Error) {
+		defer s.turns.take(s.opts.WorkDir, req.Path)()
 		res, gerr := s.fileOp(ctx, files.Request{Op: files.OpWrite, Write: &req})
 		if gerr == nil {
 			r = *res.Write
@@ -56,6 +57,7 @@ func (s *Supervisor) EditFile(ctx context.Context, req guest.EditFileRequest) (g
 	}
 	key := journal.Key{ID: req.CallID, Op: opEdit, Digest: req.ArgsDigest}
 	return once(ctx, s, key, func(ctx context.Context) (r guest.EditResult, gerr *guest.Error) {
+		defer s.turns.take(s.opts.WorkDir, req.Path)()
 		res, gerr := s.fileOp(ctx, files.Request{Op: files.OpEdit, Edit: &req})
 		if gerr == nil {
 			r = *res.Edit

@@ -1,8 +1,11 @@
 package supervisor_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,4 +84,37 @@ func TestIdentity(t *testing.T) {
 	req.Cwd = filepath.Dir(opts.State)
 	_, err = s.Run(t.Context(), req)
 	require.Equal(t, guest.CodePermission, guest.CodeOf(err))
+}
+
+// Each change of a file that was acknowledged is in it, however many come at once.
+func TestChangesOfOneFile(t *testing.T) {
+	s := start(t, options(t))
+	_, err := s.WriteFile(t.Context(), guest.WriteFileRequest{CallID: callID(), Path: "f", Content: []byte("end\n")})
+	require.NoError(t, err)
+	const callers, calls = 6, 10
+	var all sync.WaitGroup
+	errs := make([]error, callers)
+	for i := range callers {
+		all.Go(func() {
+			for n := range calls {
+				line := fmt.Sprintf("%d-%d\n", i, n)
+				var err error
+				if i == 0 {
+					_, err = s.WriteFile(t.Context(), guest.WriteFileRequest{CallID: callID(), Path: "./f", Content: []byte(line), Append: true})
+				} else {
+					_, err = s.EditFile(t.Context(), guest.EditFileRequest{CallID: callID(), Path: "f", OldStr: "end\n", NewStr: line + "end\n"})
+				}
+				errs[i] = errors.Join(errs[i], err)
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+	f, err := s.ReadFile(t.Context(), guest.ReadFileRequest{Path: "f", MaxBytes: 10000})
+	require.NoError(t, err)
+	for i := range callers {
+		for n := range calls {
+			require.Contains(t, string(f.Content), fmt.Sprintf("%d-%d\n", i, n))
+		}
+	}
 }

@@ -47,6 +47,7 @@ type Supervisor struct {
 	tracker *tracker
 	cgroup  *cgroup
 	server  *http.Server
+	turns   turns
 
 	ctx    context.Context //nolint:containedctx // the life of the supervisor, which outlives every request
 	cancel context.CancelFunc

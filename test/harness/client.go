@@ -77,6 +77,10 @@ func (r Result) Num(field string) int {
 // Client makes a client with the server's own token.
 func (s *Server) Client() *Client { return s.ClientWithToken(s.Token) }
 
+// NewClient makes a client of a server that this package did not start, for
+// programs that are no tests.
+func NewClient(url, token string) *Client { return &Client{url: url, token: token} }
+
 // ClientWithToken makes a client with another token.
 func (s *Server) ClientWithToken(token string) *Client { return &Client{url: s.URL, token: token} }
 
