@@ -71,6 +71,10 @@ func (r *roundRun) left(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, c := range containers {
+		if c.Labels[session.LabelKind] == "build" { // of a worker that died while it derived an image: no session's
+			r.caller.tally.note("build container " + c.ID + " is left until an image is derived again, or the reaper comes")
+			continue
+		}
 		left = append(left, fmt.Sprintf("%s container %s %v of session %q, %s", c.Labels[session.LabelKind], c.ID, c.Names, c.Labels[session.LabelSession], c.Status))
 	}
 	for _, i := range images {
