@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
@@ -62,7 +63,20 @@ func (r *roundRun) left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	left = slices.DeleteFunc(left, func(what string) bool { return strings.HasPrefix(what, "image ") })
+	left = slices.DeleteFunc(left, func(what string) bool {
+		return strings.HasPrefix(what, "image ") || strings.HasPrefix(what, "container ")
+	})
+	containers, err := r.lab.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", r.lab.ours()))})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range containers {
+		if c.Labels[session.LabelKind] == "build" { // of a worker that died while it derived an image: no session's
+			r.caller.tally.note("build container " + c.ID + " is left until an image is derived again, or the reaper comes")
+			continue
+		}
+		left = append(left, fmt.Sprintf("%s container %s %v of session %q, %s", c.Labels[session.LabelKind], c.ID, c.Names, c.Labels[session.LabelSession], c.Status))
+	}
 	for _, i := range images {
 		if i.Labels[session.LabelKind] != "derived" { // those that sandboxes are made of are kept for further sessions
 			left = append(left, fmt.Sprintf("image %s %v, snapshot %s, call %s", i.ID, i.RepoTags, i.Labels[session.LabelSnapshot], i.Labels[session.LabelCall]))
