@@ -130,9 +130,10 @@ func (l *lab) startTemporal() error {
 
 func (l *lab) startWorker() error {
 	// Short runs, so that many calls are sent again to a later run, where Temporal
-	// does not know them.
+	// does not know them; and a reaper that comes often.
 	return l.worker.launch(l.opts.binary, "worker", "--data-dir", filepath.Join(l.dir, "worker"),
-		"--temporal-address", l.address, "--default-image", l.opts.image, "--events-per-run", "400")
+		"--temporal-address", l.address, "--default-image", l.opts.image, "--events-per-run", "400",
+		"--reap-every", reapEvery.String(), "--reap-min-age", reapMinAge.String())
 }
 
 func (l *lab) startServer() error {

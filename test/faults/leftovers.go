@@ -17,9 +17,15 @@ import (
 	"github.com/mcp-sandbox/mcp-sandbox/test/harness"
 )
 
-// leftoverGrace is how long what belongs to nobody may take to go: a worker may
-// have died in mid-removal, and is retried.
-const leftoverGrace = 30 * time.Second
+const (
+	// The reaper comes often, and must not take what is just being made on a slow
+	// machine.
+	reapEvery  = 5 * time.Second
+	reapMinAge = 20 * time.Second
+	// leftoverGrace is how long what belongs to nobody may take to go: a worker may
+	// have died in mid-removal, and is retried; the reaper takes the rest.
+	leftoverGrace = 2*reapEvery + reapMinAge + 15*time.Second
+)
 
 // endAll ends the sessions and deletes the snapshots. Then nothing may be left.
 func (r *roundRun) endAll(ctx context.Context) {
@@ -71,10 +77,6 @@ func (r *roundRun) left(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, c := range containers {
-		if c.Labels[session.LabelKind] == "build" { // of a worker that died while it derived an image: no session's
-			r.caller.tally.note("build container " + c.ID + " is left until an image is derived again, or the reaper comes")
-			continue
-		}
 		left = append(left, fmt.Sprintf("%s container %s %v of session %q, %s", c.Labels[session.LabelKind], c.ID, c.Names, c.Labels[session.LabelSession], c.Status))
 	}
 	for _, i := range images {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +17,7 @@ type tally struct {
 	resent  int
 	codes   map[string]int            // "code tool"
 	lost    int                       // commands with status lost
-	strange []string                  // messages of errors that nobody should meet, and notes
+	strange []string                  // messages of errors that nobody should meet
 	waiting map[chan time.Time]string // of a success, on this session if it is one
 }
 
@@ -94,13 +93,4 @@ func (t *tally) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.calls
-}
-
-// note keeps a thing that is worth a line and no fault, once.
-func (t *tally) note(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !slices.Contains(t.strange, text) {
-		t.strange = append(t.strange, text)
-	}
 }
