@@ -18,7 +18,7 @@ func (h *Host) runCommand(ctx context.Context, t Task[session.RunCommandIn]) (se
 		CallID: t.CallID, ArgsDigest: t.Digest,
 		Command: t.In.Command, Cwd: t.In.Cwd, Env: maps.Clone(t.Env),
 		KeepStdin: t.In.Background() && t.In.Stdin == nil,
-		TimeoutMS: int64(t.In.Timeout()) * 1000, WaitMS: t.guestWait(t.In.Wait()),
+		TimeoutMS: int64(t.In.Timeout()) * 1000, WaitMS: t.guestWait(ctx, t.In.Wait()),
 		MaxOutput: t.In.MaxOutputBytes,
 	}
 	if req.Env == nil {
@@ -111,7 +111,7 @@ func (h *Host) readOutput(ctx context.Context, t Task[session.ReadOutputIn]) (se
 		}
 		c, err := read(ctx, guest.OutputRequest{
 			CallID: t.In.CommandID, Stream: guest.StreamName(t.In.Stream), Offset: t.In.Offset,
-			MaxBytes: t.In.MaxBytes, WaitMS: t.guestWait(t.In.WaitSeconds),
+			MaxBytes: t.In.MaxBytes, WaitMS: t.guestWait(ctx, t.In.WaitSeconds),
 		})
 		if err != nil {
 			return session.ReadOutputOut{}, err

@@ -28,6 +28,8 @@ type Host struct {
 	log     *slog.Logger
 	blobs   Blobs
 	reaper  reaperConfig
+
+	refusals refusals
 }
 
 // NewHost makes the activities on a backend.

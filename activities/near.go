@@ -95,12 +95,16 @@ func small(out any) bool {
 // guestWait is how long the guest may wait for what a call waits for: the
 // call's own time, what is left of its caller's patience, or the short time of
 // a near call.
-func (t Task[In]) guestWait(seconds int) (milliseconds int64) {
+func (t Task[In]) guestWait(ctx context.Context, seconds int) (milliseconds int64) {
 	wait := int64(seconds) * 1000
-	for _, bound := range []int64{t.LeftMS, t.NearMS} {
-		if bound > 0 {
-			wait = min(wait, bound)
-		}
+	if t.LeftMS > 0 {
+		// Attempts before this one, and the queue, have used some of it. Both times
+		// are of Temporal's clock.
+		info := activity.GetInfo(ctx)
+		wait = min(wait, max(1, t.LeftMS-max(0, info.StartedTime.Sub(info.ScheduledTime).Milliseconds())))
+	}
+	if t.NearMS > 0 {
+		wait = min(wait, t.NearMS)
 	}
 	return wait
 }

@@ -26,7 +26,7 @@ func TestLife(t *testing.T) {
 		s := enumspb.WorkflowExecutionStatus(status)
 		var want session.Life
 		switch s {
-		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
 			want = session.LifeRunning
 		case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 			enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:

@@ -254,6 +254,9 @@ func (c *Client) query(ctx context.Context, workflowID string, asker Asker, out 
 			err = errors.Join(err, limited.Err())
 		}
 		cancel()
+		if err == nil && resp.QueryRejected != nil {
+			return Errorf(FailedPrecondition, "the workflow is %s and answers nothing: unpause it in Temporal", resp.QueryRejected.GetStatus())
+		}
 		if err == nil {
 			return resp.QueryResult.Get(out)
 		}

@@ -35,7 +35,7 @@ func (c *Client) startSession(ctx context.Context, call Call, in StartSessionIn,
 		meta.RunID = run.GetRunID()
 	}
 	m, err := c.update(ctx, target{workflowID, NoSession(call.SessionID)}, StartSession.Name, call, in, out)
-	if CodeOf(err) != FailedPrecondition {
+	if err == nil || DecodeError(err).Code != FailedPrecondition {
 		return m, err
 	}
 	// It has closed already: it could not start, or it has run and ended.

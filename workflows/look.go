@@ -19,9 +19,7 @@ const lookPause = time.Minute
 // recovered if it does not. A run that is about to continue as new leaves it to
 // the next.
 func (r *run) look(ctx workflow.Context) {
-	r.st.Look = true
-	if r.draining || r.ending || r.looking || workflow.Now(ctx).Sub(r.st.Looked) < lookPause {
-		r.st.Look = r.draining
+	if r.st.Look = r.draining; r.draining || r.ending || r.looking || workflow.Now(ctx).Sub(r.st.Looked) < lookPause {
 		return
 	}
 	r.looking, r.st.Looked = true, workflow.Now(ctx)
@@ -38,9 +36,12 @@ func (r *run) look(ctx workflow.Context) {
 		if err == nil && r.st.Status == session.StatusRunning {
 			err = workflow.ExecuteActivity(r.host(bctx, quick("look")), activities.DescribeUsage, r.st.Sandbox.Ref).Get(bctx, nil)
 		}
-		r.st.Look = r.draining && temporal.IsCanceledError(err)
-		if session.FailureType(err) == session.FailureSandboxGone {
+		switch {
+		case session.FailureType(err) == session.FailureSandboxGone:
 			r.recover(ctx, changes)
+		case err != nil: // nothing was seen
+			r.st.Looked = time.Time{}
+			r.st.Look = r.draining && temporal.IsCanceledError(err)
 		}
 	})
 }

@@ -46,6 +46,21 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// What was not seen is looked at again by the next run, or when it is told again.
+func TestLookIsCarried(t *testing.T) {
+	h := newHarness(t, workflows.Options{})
+	on(h, activities.DescribeUsage, gives[activities.SandboxRef](activities.UsageReport{}, nil)).After(5 * time.Second)
+	h.at(time.Second, func() { h.SignalWorkflow(session.SignalLook, session.Look{Incarnation: 1}) })
+	h.at(2*time.Second, h.grow)
+	h.run()
+	next := h.next()
+	on(next, activities.DescribeUsage, gives[activities.SandboxRef](activities.UsageReport{}, errGone))
+	on(next, activities.ReviveSandbox, gives[activities.SandboxRef](sandbox(1), nil))
+	next.end(time.Minute)
+	next.run()
+	require.Equal(t, 1, next.count(activities.ReviveSandbox))
+}
+
 // The end of a session does not wait for a look at a host that gives no answer.
 func TestEndDuringALook(t *testing.T) {
 	h := newHarness(t, workflows.Options{})

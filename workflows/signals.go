@@ -54,7 +54,7 @@ func (r *run) takeSignals(ctx workflow.Context) {
 	}
 	for ch := workflow.GetSignalChannel(ctx, session.SignalLook); ch.Len() > 0; {
 		var s session.Look
-		if ch.ReceiveAsync(&s) && s.Incarnation == r.st.Incarnation {
+		if ch.ReceiveAsync(&s) && s.Incarnation == r.st.Sandbox.Ref.Incarnation {
 			r.look(ctx)
 		}
 	}

@@ -49,6 +49,7 @@ func dialCommand(argv []string) (net.Conn, error) {
 	}
 	said := &head{}
 	cmd.Stderr = said
+	cmd.WaitDelay = sshEnds // ssh's own background process may hold stderr
 	if err := cmd.Start(); err != nil {
 		cancel()
 		return nil, fmt.Errorf("reach the engine over ssh: %w", err)

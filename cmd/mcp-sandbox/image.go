@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,9 +70,11 @@ func buildImage(ctx context.Context, p process, tag string, packages []string) e
 	cmd.Stdout, cmd.Stderr = io.Discard, log // its stdout is the name that we gave
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, buildEnds
 	done := make(chan struct{})
-	go log.tick(done)
+	var ticking sync.WaitGroup
+	ticking.Go(func() { log.tick(done) })
 	err = cmd.Run()
 	close(done)
+	ticking.Wait()
 	log.end(err != nil)
 	if err != nil {
 		return fmt.Errorf("build image %s: %w", tag, err)

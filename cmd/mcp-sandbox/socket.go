@@ -149,6 +149,9 @@ func (k *socket) session(ctx context.Context, a control.Attach) (control.Session
 		return control.SessionReply{}, err
 	}
 	defer k.store.Release(c)
+	if a.Filled {
+		return control.SessionReply{}, k.store.Filled(ctx, c)
+	}
 	id, fresh, err := k.store.Start(ctx, c)
 	return control.SessionReply{SessionID: id, Fresh: fresh}, err
 }

@@ -133,8 +133,8 @@ func stdio(ctx context.Context, cfg stdioConfig, p process, log *slog.Logger) er
 }
 
 // prepare fills the default session, if it is fresh, before the first call is
-// answered; nil where there is nothing to copy. A session that cannot be filled
-// is ended, so that the next start does not take it for a filled one.
+// answered; nil where there is nothing to copy. One of the connection's own that
+// cannot be filled is ended; a named one stays fresh for the next that comes.
 func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach, log *slog.Logger) func(context.Context) error {
 	if cfg.copyDir == "" {
 		return nil
@@ -148,9 +148,16 @@ func (cfg stdioConfig) prepare(client *control.Client, attach control.Attach, lo
 		if err == nil {
 			log.InfoContext(ctx, "copied", "folder", cfg.copyDir, session.KeySession, reply.SessionID, "path", res.Path,
 				"files", res.Files, "bytes", res.Bytes, "skipped", len(res.Notes))
+			attach.Filled = true
+			if _, err := client.Session(ctx, attach); err != nil { // the next call says so, too
+				log.WarnContext(ctx, "record that the session is filled", session.KeySession, reply.SessionID, "error", err)
+			}
 			return nil
 		}
 		err = fmt.Errorf("--copy %s: %w", cfg.copyDir, err)
+		if cfg.session != "" {
+			return err
+		}
 		return errors.Join(err, cfg.end(context.WithoutCancel(ctx), reply.SessionID, log))
 	}
 }

@@ -18,8 +18,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 )
+
+// The main goroutine stays on the main thread. What threads of a special kind do
+// (another user's identity, another nice value) is on others, and /proc/1 shows
+// what the guest itself has.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

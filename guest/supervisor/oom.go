@@ -48,16 +48,16 @@ func (m *oomMarker) loop(id *Identity) {
 // A process that has become its user's and is about to run its program is root's
 // in /proc until the kernel is done with that, a few instructions after it has
 // closed its files and so told of its start. On a busy machine it may be held up
-// there.
+// there. Its children are not waited for: some are root's there for good.
 const (
 	markTries = 200
 	markPause = time.Millisecond
 )
 
-func openMark(pid string) (fd int, err error) {
+func openMark(pid string, wait bool) (fd int, err error) {
 	for range markTries {
 		fd, err = syscall.Open("/proc/"+pid+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
-		if !errors.Is(err, syscall.EACCES) {
+		if !wait || !errors.Is(err, syscall.EACCES) {
 			return fd, err
 		}
 		time.Sleep(markPause)
@@ -72,7 +72,7 @@ const maxMarkDepth = 16
 // those it has forked already: on a busy machine the shell may be that fast. A
 // child that was orphaned within that moment keeps the guest's own score.
 func markTree(pid string, buf []byte, depth int) {
-	fd, err := openMark(pid)
+	fd, err := openMark(pid, depth == 0)
 	if err != nil {
 		return
 	}

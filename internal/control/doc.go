@@ -60,6 +60,8 @@ type Attach struct {
 	// ClientVersion and ClientPID are for the log.
 	ClientVersion string `json:"client_version,omitempty"`
 	ClientPID     int    `json:"client_pid,omitempty"`
+	// Filled, in a Session request: the connection has filled its fresh session.
+	Filled bool `json:"filled,omitempty"`
 }
 
 // SessionReply names a connection's default session.

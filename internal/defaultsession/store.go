@@ -191,6 +191,12 @@ func (s *Store) Start(ctx context.Context, c *Connection) (sessionID string, fre
 	return sessionID, fresh, err
 }
 
+// Filled notes that the connection has filled its session.
+func (s *Store) Filled(ctx context.Context, c *Connection) error {
+	_, err := s.resolve(ctx, c.entry, tools.DefaultUse{}, s.used)
+	return err
+}
+
 // used notes that a call uses an entry's session, which is then nobody's to fill.
 func (s *Store) used(e *entry) {
 	if !e.rec.Unused {

@@ -266,7 +266,7 @@ func TestWhoFills(t *testing.T) {
 	third, err := s.Connection(three, "work")
 	require.NoError(t, err)
 	require.True(t, fresh(s, third))
-	use(t, s, defaultsession.WithConnection(t.Context(), third), start)
+	require.NoError(t, s.Filled(t.Context(), third))
 	s.Release(third)
 	s = open(t, e, dir)
 	last, err := s.Connection(one, "work")
