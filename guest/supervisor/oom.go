@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"runtime"
@@ -57,12 +58,23 @@ const (
 func openMark(pid string, wait bool) (fd int, err error) {
 	for range markTries {
 		fd, err = syscall.Open("/proc/"+pid+"/oom_score_adj", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
-		if !wait || !errors.Is(err, syscall.EACCES) {
+		if !wait || !errors.Is(err, syscall.EACCES) || ended(pid) {
 			return fd, err
 		}
 		time.Sleep(markPause)
 	}
 	return fd, err
+}
+
+// ended tells whether a process that is not reaped yet has ended: its files in
+// /proc are root's again, for good.
+func ended(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return true
+	}
+	_, state, _ := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(" "))
+	return bytes.HasPrefix(state, []byte("Z")) || bytes.HasPrefix(state, []byte("X"))
 }
 
 // maxMarkDepth is far more than a shell can fork in the moment before its mark.
