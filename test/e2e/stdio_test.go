@@ -97,9 +97,12 @@ func TestStdioTwoClients(t *testing.T) {
 	require.Equal(t, r.Session(), again.Session())
 	require.Contains(t, again.Text, "session_id "+r.Session())
 	require.Equal(t, "alive\n", again.Str("stdout"))
-	out := three.OK(t, "read_output", harness.Args{"command_id": r.Str("command_id")})
+	var out harness.Result
+	require.Eventually(t, func() bool {
+		out = three.OK(t, "read_output", harness.Args{"command_id": r.Str("command_id")})
+		return strings.HasPrefix(out.Str("data"), "1\n2\n")
+	}, 10*time.Second, 50*time.Millisecond, "%s", out.Text)
 	require.Equal(t, "running", out.Str("status"))
-	require.True(t, strings.HasPrefix(out.Str("data"), "1\n2\n"), out.Str("data"))
 
 	// A fresh one after the end, for both that share it.
 	require.Equal(t, r.Session(), three.OK(t, "end_session", nil).Str("session_id"))
