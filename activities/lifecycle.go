@@ -81,6 +81,7 @@ func (h *Host) reportRefusal(ctx context.Context, sessionID string, refused int,
 func (h *Host) removeSession(ctx context.Context, sessionID string) error {
 	ctx, stop := heartbeat(ctx)
 	defer stop()
+	h.refusals.count(sessionID, nil) // nothing of it is started any more
 	return report(h.backend.RemoveSession(ctx, sessionID))
 }
 

@@ -19,7 +19,7 @@ const progressEvery = 5 * time.Second
 // progressLook bounds the look at what a command prints.
 const progressLook = 2 * time.Second
 
-// progress is a call's progress notifications. The zero value sends none.
+// progress is a call's progress notifications. Without a token it sends none.
 type progress struct {
 	handler *handler
 	token   any

@@ -15,5 +15,8 @@
 // ended, and not for calls that only look back (tools.DefaultUse). A lost session
 // is kept: its error names the ways on.
 //
+// Store.Start says whether the session is fresh, for a client that puts a folder
+// into it first; one whose filling was cut off stays so until Store.Filled or a call.
+//
 // The data dir's lock makes this process the only one that writes the files.
 package defaultsession

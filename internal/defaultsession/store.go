@@ -174,8 +174,8 @@ func (s *Store) Session(ctx context.Context, use tools.DefaultUse) (tools.Defaul
 }
 
 // Start starts the connection's session or finds it. fresh is that it is this
-// connection's to fill: no call has used it, and no other connection that is
-// still there was told the same.
+// connection's to fill: no call has used it, and this store has told no other
+// connection the same that is still there.
 func (s *Store) Start(ctx context.Context, c *Connection) (sessionID string, fresh bool, err error) {
 	sessionID, err = s.resolve(ctx, c.entry, tools.DefaultUse{Starts: true}, func(e *entry) {
 		if !e.rec.Unused {

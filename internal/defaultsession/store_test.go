@@ -243,8 +243,8 @@ func TestStart(t *testing.T) {
 	require.False(t, fresh)
 }
 
-// A session whose filling was cut off is filled by the next connection, and never
-// by two at a time.
+// A session whose filling was cut off is filled by the next connection; a server
+// tells no two that are there.
 func TestWhoFills(t *testing.T) {
 	e, dir := newEngine(), t.TempDir()
 	s := open(t, e, dir)
